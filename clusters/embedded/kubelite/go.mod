@@ -276,3 +276,5 @@ replace k8s.io/streaming => k8s.io/streaming v0.36.3
 replace k8s.io/sample-cli-plugin => k8s.io/api v0.36.3
 
 replace k8s.io/sample-controller => k8s.io/api v0.36.3
+
+replace github.com/container-storage-interface/spec => github.com/container-storage-interface/spec v1.9.0
