@@ -90,7 +90,7 @@ spec:
 - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
 - {name: STANDIN_VERSION, value: {{ include "standin.version" (dict "Values" $v "Chart" $root.Chart) | quote }}}
 - {name: STANDIN_BEHAVE_AS, value: {{ $v.standin.behaveAs | quote }}}
-- {name: STANDIN_STOP_SIGNAL, value: {{ $v.stopSignal | quote }}}
+- {name: STANDIN_ENTRY_SIGNAL, value: {{ $v.stopSignal | quote }}}
 - {name: STANDIN_TIME_FACTOR, value: {{ $v.standin.timeFactor | quote }}}
 {{- with $v.standin.faults }}
 - {name: STANDIN_FAULTS, value: {{ . | quote }}}
