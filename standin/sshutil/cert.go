@@ -13,6 +13,7 @@ import (
 // Extensions Teleport puts into SSH certificates.
 const (
 	extRoles          = "teleport-roles"
+	extTraits         = "teleport-traits"
 	extRouteToCluster = "teleport-route-to-cluster"
 	extHostRole       = "x-teleport-role"
 	extHostAuthority  = "x-teleport-authority"
@@ -27,6 +28,7 @@ type Identity struct {
 	User           string   // Teleport user, the certificate's key id
 	Logins         []string // the certificate's principals
 	Roles          []string
+	Traits         map[string][]string
 	RouteToCluster string
 	ValidBefore    time.Time // zero: no end
 	Certificate    *ssh.Certificate
@@ -80,6 +82,11 @@ func identityOf(cert *ssh.Certificate) (Identity, error) {
 			return Identity{}, fmt.Errorf("certificate extension %s: %w", extRoles, err)
 		}
 		id.Roles = roles.Roles
+	}
+	if raw := cert.Extensions[extTraits]; raw != "" {
+		if err := json.Unmarshal([]byte(raw), &id.Traits); err != nil {
+			return Identity{}, fmt.Errorf("certificate extension %s: %w", extTraits, err)
+		}
 	}
 	return id, nil
 }
