@@ -1,0 +1,233 @@
+package images
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Builtin is an image that the program brings along.
+type Builtin struct {
+	// Name is the repository; any tag of it will do.
+	Name string
+	// Spec says how it starts. Its MountPath is where Files appear.
+	Spec Spec
+	// Files maps names below Spec.MountPath to files of this machine. It may be
+	// nil: the image is then this machine's root alone.
+	Files map[string]string
+}
+
+// HostImage is the name of the built-in that is this machine's own root, so that
+// a shell is at hand without any registry.
+const HostImage = "shakedown.dev/host"
+
+// EtcdImage is the name of the built-in etcd.
+const EtcdImage = "shakedown.dev/etcd"
+
+// Host returns the built-in of this machine's own root; it starts a shell.
+func Host() Builtin {
+	return Builtin{Name: HostImage, Spec: Spec{Cmd: []string{"/bin/sh"}}}
+}
+
+// Etcd returns a built-in that runs "program etcd" and takes etcd's flags and
+// environment. Program is a file of this machine.
+func Etcd(program string) Builtin {
+	const dir, name = "/usr/local/bin", "kubelite"
+	return Builtin{
+		Name:  EtcdImage,
+		Spec:  Spec{MountPath: dir, Entrypoint: []string{dir + "/" + name, "etcd"}},
+		Files: map[string]string{name: program},
+	}
+}
+
+func (s *Store) fromBuiltin(ctx context.Context, r ref, name string) (record, error) {
+	at, err := parseRef(name)
+	if err != nil {
+		return record{}, err
+	}
+	b, ok := s.builtins[at.repo]
+	if !ok {
+		return record{}, fmt.Errorf("no built-in image has this name")
+	}
+	var layers []layerRef
+	if len(b.Files) > 0 {
+		key, err := s.stage(ctx, b.Spec.MountPath, b.Files)
+		if err != nil {
+			return record{}, err
+		}
+		layers = []layerRef{{Key: key}}
+	}
+	return s.hostRecord(ctx, r, b.Spec, layers, "builtin", at.repo)
+}
+
+// fromHost makes an image of a folder over this machine's root. A folder that is
+// a tree of its own is used where it is; one of programs is linked or copied to
+// a tree that has them under mountPath.
+func (s *Store) fromHost(ctx context.Context, r ref, dir string) (record, error) {
+	stamp := s.stamp(source{kindHost, dir})
+	info, err := os.Stat(dir)
+	if err != nil {
+		return record{}, err
+	}
+	if !info.IsDir() {
+		return record{}, fmt.Errorf("%s: not a directory", dir)
+	}
+	spec, err := readSpec(dir)
+	if err != nil {
+		return record{}, err
+	}
+	layer := layerRef{Dir: dir}
+	if spec.MountPath != "" {
+		files, err := filesOf(dir)
+		if err != nil {
+			return record{}, err
+		}
+		if layer.Key, err = s.stage(ctx, spec.MountPath, files); err != nil {
+			return record{}, err
+		}
+		layer.Dir = ""
+	}
+	rec, err := s.hostRecord(ctx, r, spec, []layerRef{layer}, "host", dir)
+	rec.Stamp = stamp
+	return rec, err
+}
+
+// hostRecord puts layers over this machine's root. The ID is a digest of what
+// describes the image, since nothing has hashed its contents.
+func (s *Store) hostRecord(ctx context.Context, r ref, spec Spec, layers []layerRef, kind, from string) (record, error) {
+	rec := record{Name: r.full, Tag: r.tag(), Layers: layers, Image: Image{
+		Env: spec.env(), Entrypoint: spec.Entrypoint, Cmd: spec.Cmd,
+		WorkingDir: spec.WorkingDir, User: spec.User, StopSignal: spec.StopSignal,
+	}}
+	for _, layer := range layers {
+		size, err := s.layerSize(layer)
+		if err != nil {
+			return record{}, err
+		}
+		rec.Size += size
+	}
+	if s.cfg.HostRoot != "" {
+		rec.Layers = append(rec.Layers, layerRef{Dir: s.cfg.HostRoot})
+	} else {
+		key, binds, err := s.skeleton(ctx)
+		if err != nil {
+			return record{}, err
+		}
+		rec.Layers, rec.Image.Binds = append(rec.Layers, layerRef{Key: key}), binds
+	}
+	text, err := json.Marshal(struct {
+		Kind, From string
+		Spec       Spec
+		Layers     []layerRef
+	}{kind, from, spec, layers})
+	rec.ID = "sha256:" + hexKey(string(text))
+	return rec, err
+}
+
+func (s *Store) layerSize(l layerRef) (uint64, error) {
+	if l.Dir == "" {
+		stat, err := s.cache.stat(l.Key)
+		return stat.Bytes, err
+	}
+	var size uint64
+	err := filepath.WalkDir(l.Dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			size += uint64(info.Size())
+		}
+		return err
+	})
+	return size, err
+}
+
+// filesOf maps the folder's files to their places on this machine. A link counts
+// as the file it leads to; image.yaml and empty directories do not count.
+func filesOf(dir string) (map[string]string, error) {
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, p)
+		if err != nil || rel == SpecFile {
+			return err
+		}
+		info, err := os.Stat(p)
+		if err == nil && info.Mode().IsRegular() {
+			files[rel] = p
+		}
+		return err
+	})
+	return files, err
+}
+
+// stage makes a layer that has the files under mountPath, and returns its key.
+// The key tells contents apart by size and time, as make does.
+func (s *Store) stage(ctx context.Context, mountPath string, files map[string]string) (string, error) {
+	names := sortedKeys(files)
+	parts := []string{"staged", mountPath}
+	for _, name := range names {
+		info, err := os.Stat(files[name])
+		if err != nil {
+			return "", err
+		}
+		if !info.Mode().IsRegular() {
+			return "", fmt.Errorf("%s: not a regular file", files[name])
+		}
+		parts = append(parts, name, fileStamp(files[name]))
+	}
+	key := "host-" + hexKey(parts...)
+	_, err := s.cache.ensure(ctx, key, func(root string) (layerStat, error) {
+		var stat layerStat
+		for _, name := range names {
+			n, err := stageFile(ctx, files[name], filepath.Join(root, mountPath, name))
+			if err != nil {
+				return stat, err
+			}
+			stat.Bytes, stat.Inodes = stat.Bytes+n, stat.Inodes+1
+		}
+		return stat, nil
+	})
+	return key, err
+}
+
+// stageFile copies a file. A hard link would be quicker, but a program rebuilt in
+// place would then change under the containers that run it; where the file
+// system can share blocks, the copy takes none.
+func stageFile(ctx context.Context, from, to string) (uint64, error) {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return 0, err
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return 0, err
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(out, in)
+	if err := errors.Join(err, out.Close(), ctx.Err()); err != nil {
+		return 0, err
+	}
+	if err := os.Chmod(to, info.Mode().Perm()); err != nil {
+		return 0, err
+	}
+	return uint64(n), os.Chtimes(to, info.ModTime(), info.ModTime())
+}
