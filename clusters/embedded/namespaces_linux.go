@@ -99,17 +99,22 @@ func mapRange(pid int, program, file string, id int64) bool {
 	if err != nil {
 		return false
 	}
-	ids, err := os.Open(file)
-	if err != nil {
-		return false
-	}
-	defer ids.Close()
-	start, count, ok := subIDs(bufio.NewScanner(ids), userNames())
+	start, count, ok := subIDRange(file)
 	if !ok {
 		return false
 	}
 	arg := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return exec.Command(path, strconv.Itoa(pid), "0", arg(id), "1", "1", arg(start), arg(count)).Run() == nil
+}
+
+// subIDRange is what /etc/subuid or /etc/subgid delegates to this user.
+func subIDRange(file string) (start, count int64, ok bool) {
+	ids, err := os.Open(file)
+	if err != nil {
+		return 0, 0, false
+	}
+	defer ids.Close()
+	return subIDs(bufio.NewScanner(ids), userNames())
 }
 
 // subIDs finds the first range of any of the names in subuid(5) lines: name:start:count.

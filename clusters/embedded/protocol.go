@@ -143,9 +143,10 @@ type Response struct {
 // Status describes a cluster that is up.
 type Status struct {
 	Name        string       `json:"name"`
-	PID         int          `json:"pid"`     // of kubelite init; the client replaces it by the pid the kernel tells
-	Started     time.Time    `json:"started"` // when kubelite init began
-	Version     string       `json:"version"` // of Kubernetes, v1.36.3
+	Starting    bool         `json:"starting,omitempty"` // until {"step":"ready"} was said; control is served before
+	PID         int          `json:"pid"`                // of kubelite init; the client replaces it by the pid the kernel tells
+	Started     time.Time    `json:"started"`            // when kubelite init began
+	Version     string       `json:"version"`            // of Kubernetes, v1.36.3
 	Nodes       []NodeStatus `json:"nodes"`
 	APIServer   string       `json:"apiServer"` // https://127.0.0.1:PORT, for use from outside
 	ServiceCIDR string       `json:"serviceCIDR"`

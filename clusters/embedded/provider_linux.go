@@ -73,11 +73,11 @@ func (p *Provider) launch(ctx context.Context, boot BootSpec, control *os.File, 
 	return c, nil
 }
 
-// adopt returns the cluster that has the name already, if it has the same shape. One that is still
-// starting answers when it is ready.
+// adopt returns the cluster that has the name already, if it has the same shape. One that another
+// process is starting is waited for.
 func (p *Provider) adopt(ctx context.Context, name string, want BootSpec) (clusters.Cluster, error) {
 	c := open(os.Geteuid(), name)
-	s, err := c.status(ctx)
+	s, err := c.started(ctx)
 	if errors.Is(err, errForeign) {
 		return nil, exit.Hint(err, "choose another --name")
 	}
@@ -90,6 +90,21 @@ func (p *Provider) adopt(ctx context.Context, name string, want BootSpec) (clust
 	}
 	p.report(clusters.Step{Name: "already up", State: clusters.StepNote, Detail: "since " + s.Started.Local().Format(time.DateTime)})
 	return c, nil
+}
+
+// started returns the status when the cluster has finished to start.
+func (c *Cluster) started(ctx context.Context) (*Status, error) {
+	for {
+		s, err := c.status(ctx)
+		if err != nil || !s.Starting {
+			return s, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // List reads the kernel's list of sockets. Nothing is asked of the clusters themselves.

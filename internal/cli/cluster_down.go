@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"shakedown.dev/shakedown/clusters"
+)
+
+func (a *app) clusterDown() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "Take a cluster down; nothing of it is left",
+		Args:  cobra.NoArgs,
+	}
+	name := nameFlag(cmd)
+	all := cmd.Flags().Bool("all", false, "take down all clusters of this user")
+	cmd.MarkFlagsMutuallyExclusive("name", "all")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := clusters.ValidateName(*name); err != nil {
+			return usage("%w", err)
+		}
+		return a.runDown(cmd.Context(), *name, *all)
+	}
+	return cmd
+}
+
+func (a *app) runDown(ctx context.Context, name string, all bool) error {
+	provider := a.provider(nil)
+	up, err := provider.List(ctx)
+	if err != nil {
+		return err
+	}
+	gone, errs := []string{}, []error{}
+	for _, c := range up {
+		if !all && c.Name() != name {
+			continue
+		}
+		began := time.Now()
+		if err := provider.Down(ctx, c.Name()); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		a.talk("Cluster %s is gone (%.1fs).", c.Name(), time.Since(began).Seconds())
+		gone = append(gone, c.Name())
+	}
+	if len(gone)+len(errs) == 0 {
+		a.talk("There is no such cluster: nothing to do.")
+	}
+	if err := errors.Join(errs...); err != nil || a.output != "json" {
+		return err
+	}
+	return a.print(gone, func(io.Writer) {})
+}
