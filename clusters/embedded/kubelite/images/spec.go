@@ -3,6 +3,7 @@ package images
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -51,10 +52,10 @@ func decodeSpec(file string, text []byte) (Spec, error) {
 	var spec Spec
 	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
 	var doc, next yaml.Node
-	if err := decoder.Decode(&doc); err != nil {
-		if len(strings.TrimSpace(string(text))) == 0 {
-			return spec, nil
-		}
+	switch err := decoder.Decode(&doc); {
+	case errors.Is(err, io.EOF): // empty, or comments alone
+		return spec, nil
+	case err != nil:
 		return spec, fmt.Errorf("%s: %w", file, err)
 	}
 	if err := decoder.Decode(&next); err == nil {
