@@ -87,19 +87,23 @@ func nftables(ctx context.Context) (string, error) {
 }
 
 // identities says which users there are inside.
-func identities(context.Context) (string, error) {
+func identities(ctx context.Context) (string, error) {
 	if os.Geteuid() == 0 {
 		return "root, all ids", nil
 	}
+	const rootOnly = ": containers can run as root only"
 	for _, file := range []string{"/etc/subuid", "/etc/subgid"} {
 		if _, _, ok := subIDRange(file); !ok {
-			return "", fmt.Errorf("no range in %s: containers can run as root only", file)
+			return "", fmt.Errorf("no range for this user in %s%s", file, rootOnly)
 		}
 	}
 	for _, program := range []string{"newuidmap", "newgidmap"} {
 		if _, err := lookProgram(program); err != nil {
-			return "", fmt.Errorf("the program %s is missing: containers can run as root only", program)
+			return "", fmt.Errorf("the program %s is missing%s", program, rootOnly)
 		}
+	}
+	if err := sandbox(ctx, `for map in uid gid; do test "$(wc -l </proc/self/${map}_map)" -gt 1; done`); err != nil {
+		return "", fmt.Errorf("newuidmap or newgidmap refused the ranges of this user%s", rootOnly)
 	}
 	_, count, _ := subIDRange("/etc/subuid")
 	return fmt.Sprintf("root and %d others", count), nil
