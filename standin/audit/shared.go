@@ -29,7 +29,7 @@ func (s *Shared) Append(ctx context.Context, event events.AuditEvent) error {
 		return err
 	}
 	sid := ""
-	if m, ok := event.(events.SessionMetadataGetter); ok {
+	if m, ok := event.(interface{ GetSessionID() string }); ok {
 		sid = m.GetSessionID()
 	}
 	key := sharedRoot + strings.Join([]string{eventKey(event.GetTime(), event.GetID()), event.GetType(), sid}, "|")

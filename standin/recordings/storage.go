@@ -71,7 +71,13 @@ func (s *Storage) Create(ctx context.Context, sid string) (Upload, error) {
 
 // PutPart stores part n (from 1) of an upload.
 func (s *Storage) PutPart(ctx context.Context, u Upload, n int, data []byte) error {
-	if err := s.blobs.write(ctx, partName(u.ID, u.SessionID, n), bytes.NewReader(data)); err != nil {
+	return s.PutStream(ctx, u, n, bytes.NewReader(data))
+}
+
+// PutStream is PutPart for a part that is still coming in; one that breaks off
+// leaves nothing.
+func (s *Storage) PutStream(ctx context.Context, u Upload, n int, r io.Reader) error {
+	if err := s.blobs.write(ctx, partName(u.ID, u.SessionID, n), r); err != nil {
 		return fmt.Errorf("store part %d of recording %s: %w", n, u.SessionID, err)
 	}
 	return nil

@@ -1,0 +1,296 @@
+package auth
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gravitational/teleport/api/client/proto"
+	"github.com/gravitational/teleport/api/types"
+	"github.com/gravitational/teleport/api/types/events"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"shakedown.dev/shakedown/standin/audit"
+)
+
+// api is the subset of the real AuthService that the stand-in has; every other
+// method answers Unimplemented.
+type api struct {
+	proto.UnimplementedAuthServiceServer
+	*Auth
+}
+
+// Ping names the cluster and the version, which says that this is a stand-in.
+func (s *api) Ping(ctx context.Context, _ *proto.PingRequest) (*proto.PingResponse, error) {
+	if _, err := s.caller(ctx); err != nil {
+		return nil, err
+	}
+	resp := &proto.PingResponse{ClusterName: s.cluster, ServerVersion: s.Behaviour.Version, ServerFeatures: &proto.Features{Kubernetes: true}}
+	if p, ok := peer.FromContext(ctx); ok {
+		resp.RemoteAddr = p.Addr.String()
+	}
+	if proxies, err := s.servers(ctx, types.KindProxy); err == nil && len(proxies) > 0 {
+		resp.ProxyPublicAddr = proxies[0].GetPublicAddr()
+	}
+	return resp, nil
+}
+
+// GetDomainName names the cluster.
+func (s *api) GetDomainName(ctx context.Context, _ *emptypb.Empty) (*proto.GetDomainNameResponse, error) {
+	if _, err := s.caller(ctx); err != nil {
+		return nil, err
+	}
+	return &proto.GetDomainNameResponse{DomainName: s.cluster}, nil
+}
+
+// GetClusterCACert is the host authority's certificate.
+func (s *api) GetClusterCACert(ctx context.Context, _ *emptypb.Empty) (*proto.GetClusterCACertResponse, error) {
+	if _, err := s.caller(ctx); err != nil {
+		return nil, err
+	}
+	return &proto.GetClusterCACertResponse{TLSCA: s.host.CertPEM}, nil
+}
+
+// maxEvents is the largest limit of one search (EventsMaxIterationLimit).
+const maxEvents = 10000
+
+// GetEvents searches the audit log.
+func (s *api) GetEvents(ctx context.Context, r *proto.GetEventsRequest) (*proto.Events, error) {
+	if _, err := s.allowed(ctx, types.KindEvent, types.VerbList); err != nil {
+		return nil, err
+	}
+	q := audit.Query{From: r.StartDate, To: r.EndDate, Types: r.EventTypes, Limit: int(r.Limit), StartKey: r.StartKey, Descending: r.Order == proto.Order_DESCENDING}
+	return s.search(ctx, q)
+}
+
+// GetSessionEvents lists ended sessions.
+func (s *api) GetSessionEvents(ctx context.Context, r *proto.GetSessionEventsRequest) (*proto.Events, error) {
+	if _, err := s.allowed(ctx, types.KindSession, types.VerbList, types.VerbRead); err != nil {
+		return nil, err
+	}
+	q := audit.Query{From: r.StartDate, To: r.EndDate, Types: []string{audit.SessionEnd, "windows.desktop.session.end"}, Limit: int(r.Limit), StartKey: r.StartKey, Descending: r.Order == proto.Order_DESCENDING}
+	return s.search(ctx, q)
+}
+
+func (s *api) search(ctx context.Context, q audit.Query) (*proto.Events, error) {
+	if q.Limit <= 0 {
+		q.Limit = maxEvents
+	}
+	if q.Limit > maxEvents {
+		return nil, status.Errorf(codes.InvalidArgument, "limit %d exceeds max iteration limit %d", q.Limit, maxEvents)
+	}
+	found, key, err := s.log.Search(ctx, q)
+	if err != nil {
+		return nil, grpcError(err)
+	}
+	out := &proto.Events{LastKey: key}
+	for _, event := range found {
+		oneof, err := events.ToOneOf(event)
+		if err != nil {
+			return nil, grpcError(err)
+		}
+		out.Items = append(out.Items, oneof)
+	}
+	return out, nil
+}
+
+// EmitAuditEvent stores an event of a member.
+func (s *api) EmitAuditEvent(ctx context.Context, oneof *events.OneOf) (*emptypb.Empty, error) {
+	if _, err := s.hostOnly(ctx); err != nil {
+		return nil, err
+	}
+	event, err := events.FromOneOf(*oneof)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return &emptypb.Empty{}, grpcError(s.Emit(ctx, event))
+}
+
+// ListResources lists nodes or Kubernetes services, a page at a time.
+func (s *api) ListResources(ctx context.Context, r *proto.ListResourcesRequest) (*proto.ListResourcesResponse, error) {
+	c, err := s.caller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kind := r.ResourceType
+	if kind != types.KindNode && kind != types.KindKubeService {
+		return nil, status.Errorf(codes.Unimplemented, "resource type %q does not support pagination in the stand-in", kind)
+	}
+	servers, err := s.servers(ctx, kind)
+	if err != nil {
+		return nil, grpcError(err)
+	}
+	servers = slices.DeleteFunc(servers, func(n *types.ServerV2) bool { return !c.sees(n) || !matches(n, r) })
+	resp := &proto.ListResourcesResponse{}
+	if r.NeedTotalCount {
+		resp.TotalCount = int32(len(servers))
+	}
+	for _, n := range servers {
+		if n.GetName() < r.StartKey {
+			continue
+		}
+		if r.Limit > 0 && len(resp.Resources) == int(r.Limit) {
+			resp.NextKey = n.GetName()
+			break
+		}
+		resp.Resources = append(resp.Resources, paginated(kind, n))
+	}
+	return resp, nil
+}
+
+func paginated(kind string, n *types.ServerV2) *proto.PaginatedResource {
+	if kind == types.KindNode {
+		return &proto.PaginatedResource{Resource: &proto.PaginatedResource_Node{Node: n}}
+	}
+	return &proto.PaginatedResource{Resource: &proto.PaginatedResource_KubeService{KubeService: n}}
+}
+
+// sees says whether the caller may know of a server.
+func (c *caller) sees(n *types.ServerV2) bool {
+	if c.access == nil {
+		return true
+	}
+	if n.GetKind() != types.KindNode {
+		_, _, err := c.access.Kube(n.GetAllLabels())
+		return err == nil
+	}
+	return c.access.CanSee(n.GetAllLabels())
+}
+
+func matches(n *types.ServerV2, r *proto.ListResourcesRequest) bool {
+	for key, want := range r.Labels {
+		if got, ok := n.GetAllLabels()[key]; !ok || got != want {
+			return false
+		}
+	}
+	for _, word := range r.SearchKeywords {
+		if !strings.Contains(strings.ToLower(n.GetHostname()+" "+n.GetAddr()+" "+n.GetName()), strings.ToLower(word)) {
+			return false
+		}
+	}
+	return true
+}
+
+// GetNode returns one node by its UUID.
+func (s *api) GetNode(ctx context.Context, r *types.ResourceInNamespaceRequest) (*types.ServerV2, error) {
+	c, err := s.caller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	servers, err := s.servers(ctx, types.KindNode)
+	if err != nil {
+		return nil, grpcError(err)
+	}
+	for _, n := range servers {
+		if n.GetName() == r.Name && c.sees(n) {
+			return n, nil
+		}
+	}
+	return nil, status.Errorf(codes.NotFound, "node %q is not found", r.Name)
+}
+
+// GetInventoryStatus lists the members known to this cluster.
+func (s *api) GetInventoryStatus(ctx context.Context, r *proto.InventoryStatusRequest) (*proto.InventoryStatusSummary, error) {
+	if _, err := s.allowed(ctx, "instance", types.VerbList); err != nil {
+		return nil, err
+	}
+	sum := &proto.InventoryStatusSummary{}
+	if !r.Connected {
+		return sum, nil
+	}
+	for kind, role := range map[string]types.SystemRole{types.KindNode: types.RoleNode, types.KindProxy: types.RoleProxy, types.KindKubeService: types.RoleKube} {
+		servers, err := s.servers(ctx, kind)
+		if err != nil {
+			return nil, grpcError(err)
+		}
+		for _, n := range servers {
+			sum.Connected = append(sum.Connected, proto.UpstreamInventoryHello{
+				Version: n.GetTeleportVersion(), ServerID: n.GetName(), Services: []types.SystemRole{role},
+			})
+		}
+	}
+	return sum, nil
+}
+
+// GetSessionRecordingConfig is the mode from the configuration file.
+func (s *api) GetSessionRecordingConfig(ctx context.Context, _ *emptypb.Empty) (*types.SessionRecordingConfigV2, error) {
+	if _, err := s.caller(ctx); err != nil {
+		return nil, err
+	}
+	cfg, err := types.NewSessionRecordingConfigFromConfigFile(types.SessionRecordingConfigSpecV2{Mode: s.Config.Auth.SessionRecording})
+	if err != nil {
+		return nil, grpcError(err)
+	}
+	return cfg.(*types.SessionRecordingConfigV2), nil
+}
+
+// GetClusterNetworkingConfig is the listener mode and what else the file says.
+func (s *api) GetClusterNetworkingConfig(ctx context.Context, _ *emptypb.Empty) (*types.ClusterNetworkingConfigV2, error) {
+	if _, err := s.caller(ctx); err != nil {
+		return nil, err
+	}
+	spec := types.ClusterNetworkingConfigSpecV2{
+		KeepAliveInterval: types.NewDuration(s.Config.Auth.KeepAliveInterval), KeepAliveCountMax: s.Config.Auth.KeepAliveCountMax,
+		ClientIdleTimeout: types.NewDuration(s.Config.Auth.IdleTimeout),
+	}
+	if s.Config.Auth.ProxyListenerMode == "multiplex" {
+		spec.ProxyListenerMode = types.ProxyListenerMode_Multiplex
+	}
+	if s.Config.Auth.RoutingStrategy == "most_recent" {
+		spec.RoutingStrategy = types.RoutingStrategy_MOST_RECENT
+	}
+	cfg, err := types.NewClusterNetworkingConfigFromConfigFile(spec)
+	if err != nil {
+		return nil, grpcError(err)
+	}
+	return cfg.(*types.ClusterNetworkingConfigV2), nil
+}
+
+// GetClusterAlerts says that there are none, so that clients stay quiet.
+func (s *api) GetClusterAlerts(context.Context, *types.GetClusterAlertsRequest) (*proto.GetClusterAlertsResponse, error) {
+	return &proto.GetClusterAlertsResponse{}, nil
+}
+
+// GetCurrentUser is the user who asks.
+func (s *api) GetCurrentUser(ctx context.Context, _ *emptypb.Empty) (*types.UserV2, error) {
+	c, err := s.caller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	user, err := s.getUser(ctx, c.name)
+	return user, grpcError(err)
+}
+
+// GetRole returns one role.
+func (s *api) GetRole(ctx context.Context, r *proto.GetRoleRequest) (*types.RoleV5, error) {
+	if _, err := s.allowed(ctx, types.KindRole, types.VerbRead); err != nil {
+		return nil, err
+	}
+	role, err := s.role(ctx, r.Name)
+	if err != nil {
+		return nil, grpcError(err)
+	}
+	return role.(*types.RoleV5), nil
+}
+
+// GetRoles returns all roles.
+func (s *api) GetRoles(ctx context.Context, _ *emptypb.Empty) (*proto.GetRolesResponse, error) {
+	if _, err := s.allowed(ctx, types.KindRole, types.VerbList, types.VerbRead); err != nil {
+		return nil, err
+	}
+	roles, err := s.roles(ctx)
+	return &proto.GetRolesResponse{Roles: roles}, grpcError(err)
+}
+
+// GenerateToken makes a join token.
+func (s *api) GenerateToken(ctx context.Context, r *proto.GenerateTokenRequest) (*proto.GenerateTokenResponse, error) {
+	if _, err := s.admin(ctx, types.KindToken, types.VerbCreate); err != nil {
+		return nil, err
+	}
+	token, err := s.generateToken(ctx, r.Token, r.Roles, time.Duration(r.TTL), r.Labels)
+	return &proto.GenerateTokenResponse{Token: token}, grpcError(err)
+}

@@ -1,0 +1,238 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/gravitational/teleport/api/client/proto"
+	"github.com/gravitational/teleport/api/types/events"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"shakedown.dev/shakedown/standin/audit"
+	"shakedown.dev/shakedown/standin/faults"
+	"shakedown.dev/shakedown/standin/process"
+	"shakedown.dev/shakedown/standin/protostream"
+	"shakedown.dev/shakedown/standin/recordings"
+	"shakedown.dev/shakedown/standin/rpc"
+)
+
+// lateUpload is how late a recording is when the fault's rule does not say.
+const lateUpload = 30 * time.Second
+
+// finish makes a recording visible and says so in the audit log; under the fault
+// late-upload only after a while.
+func (a *Auth) finish(ctx context.Context, sid string, store func(context.Context) error) error {
+	rule, late := a.Faults.Active(faults.LateUpload, sid)
+	if !late {
+		return a.finishNow(ctx, sid, store)
+	}
+	delay := rule.Duration(lateUpload)
+	a.background.Go(func() {
+		select {
+		case <-time.After(delay):
+		case <-a.life.Done():
+			return
+		}
+		if err := a.finishNow(a.life, sid, store); err != nil {
+			a.Log.Error("late upload", "session", sid, "error", err)
+			return
+		}
+		a.Faults.Record(faults.LateUpload, sid, "visible "+delay.String()+" late")
+	})
+	return nil
+}
+
+func (a *Auth) finishNow(ctx context.Context, sid string, store func(context.Context) error) error {
+	if err := store(ctx); err != nil {
+		return err
+	}
+	return a.Emit(ctx, &events.SessionUpload{
+		Metadata:        events.Metadata{Type: audit.SessionUpload, Code: audit.SessionUploadCode, Index: audit.UploadIndex},
+		SessionMetadata: events.SessionMetadata{SessionID: sid},
+		SessionURL:      "file:///var/lib/teleport/log/records/" + sid + ".tar",
+	})
+}
+
+// Upload takes a finished recording from a member: first the session's ID, then
+// the bytes. They are kept in a hidden upload until all have come.
+func (a *Auth) Upload(stream rpc.UploadStream) error {
+	ctx := stream.Context()
+	if _, err := a.hostOnly(ctx); err != nil {
+		return err
+	}
+	var first rpc.Chunk
+	if err := stream.RecvMsg(&first); err != nil {
+		return err
+	}
+	upload, err := a.recordings.Create(ctx, string(first.Data))
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	if err := a.recordings.PutPart(ctx, upload, 1, nil); err != nil {
+		return grpcError(err)
+	}
+	if err := a.receive(ctx, stream, upload); err != nil {
+		return errors.Join(err, a.recordings.Abort(context.WithoutCancel(ctx), upload))
+	}
+	done := func(ctx context.Context) error { return a.recordings.Complete(ctx, upload) }
+	if err := a.finish(context.WithoutCancel(ctx), upload.SessionID, done); err != nil {
+		return grpcError(err)
+	}
+	return stream.SendMsg(&rpc.Empty{})
+}
+
+func (a *Auth) receive(ctx context.Context, stream rpc.UploadStream, upload recordings.Upload) error {
+	pr, pw := io.Pipe()
+	go func() {
+		var chunk rpc.Chunk
+		for {
+			err := stream.RecvMsg(&chunk)
+			if err == nil {
+				_, err = pw.Write(chunk.Data)
+			}
+			if err != nil {
+				pw.CloseWithError(err) // io.EOF at the end
+				return
+			}
+		}
+	}()
+	err := a.recordings.PutStream(ctx, upload, 1, pr)
+	pr.CloseWithError(err)
+	return err
+}
+
+// auditStream is one synchronous recording being received.
+type auditStream struct {
+	*Auth
+	stream  proto.AuthService_CreateAuditStreamServer
+	upload  recordings.Upload
+	encoder protostream.Encoder
+	part    int
+	idle    *time.Timer
+	open    bool
+}
+
+// CreateAuditStream receives a recording event by event. It tells the sender the
+// upload's ID and the last event of each part that is stored.
+func (s *api) CreateAuditStream(stream proto.AuthService_CreateAuditStreamServer) error {
+	if _, err := s.hostOnly(stream.Context()); err != nil {
+		return err
+	}
+	a := &auditStream{Auth: s.Auth, stream: stream, encoder: protostream.Encoder{MinPart: protostream.SyncPart}}
+	return a.run()
+}
+
+func (a *auditStream) run() error {
+	requests := make(chan *proto.AuditStreamRequest)
+	broken := make(chan error, 1)
+	go func() {
+		for {
+			r, err := a.stream.Recv()
+			if err != nil {
+				broken <- err
+				return
+			}
+			select {
+			case requests <- r:
+			case <-a.stream.Context().Done():
+				return
+			}
+		}
+	}()
+	a.idle = time.NewTimer(a.Scale.Of(process.PartFlushIdle))
+	defer a.idle.Stop()
+	for {
+		select {
+		case <-a.life.Done():
+			return status.Error(codes.Unavailable, "auth is shutting down")
+		case <-broken:
+			return grpcError(a.flush(context.WithoutCancel(a.stream.Context()), false))
+		case <-a.idle.C:
+			if err := a.flush(a.stream.Context(), false); err != nil {
+				return grpcError(err)
+			}
+		case r := <-requests:
+			done, err := a.handle(r)
+			if done || err != nil {
+				return grpcError(err)
+			}
+		}
+	}
+}
+
+func (a *auditStream) handle(r *proto.AuditStreamRequest) (done bool, err error) {
+	ctx := context.WithoutCancel(a.stream.Context())
+	switch {
+	case r.GetCreateStream() != nil:
+		upload, err := a.recordings.Create(ctx, r.GetCreateStream().SessionID)
+		return false, errors.Join(err, a.begin(upload, 1))
+	case r.GetResumeStream() != nil:
+		upload, err := a.recordings.Find(ctx, r.GetResumeStream().UploadID)
+		if err != nil {
+			return true, err
+		}
+		next := 1
+		if n := len(upload.Parts); n > 0 {
+			next = upload.Parts[n-1] + 2 // one is left free, as in the real program
+		}
+		return false, a.begin(upload, next)
+	case !a.open:
+		return true, status.Error(codes.InvalidArgument, "stream is not initialized yet")
+	case r.GetCompleteStream() != nil:
+		if err := a.flush(ctx, true); err != nil {
+			return true, err
+		}
+		return true, a.finish(ctx, a.upload.SessionID, func(ctx context.Context) error { return a.recordings.Complete(ctx, a.upload) })
+	case r.GetFlushAndCloseStream() != nil:
+		return true, a.flush(ctx, false)
+	case r.GetEvent() != nil:
+		return false, a.take(ctx, r.GetEvent())
+	}
+	return true, status.Error(codes.InvalidArgument, "unsupported stream request")
+}
+
+func (a *auditStream) begin(upload recordings.Upload, part int) error {
+	a.upload, a.part, a.open = upload, part, true
+	return a.stream.Send(&events.StreamStatus{UploadID: upload.ID, LastEventIndex: -1, LastUploadTime: time.Now().UTC()})
+}
+
+// take adds an event to the part in hand; those that are not terminal traffic go
+// to the audit log as well.
+func (a *auditStream) take(ctx context.Context, oneof *events.OneOf) error {
+	event, err := events.FromOneOf(*oneof)
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	a.idle.Reset(a.Scale.Of(process.PartFlushIdle))
+	if err := a.encoder.Append(event); err != nil {
+		return err
+	}
+	switch event.(type) {
+	case *events.SessionPrint, *events.Resize, *events.DesktopRecording:
+	default:
+		if err := a.Emit(ctx, event); err != nil {
+			return err
+		}
+	}
+	if a.encoder.CompressedSize() < protostream.SyncPart {
+		return nil
+	}
+	return a.flush(ctx, false)
+}
+
+func (a *auditStream) flush(ctx context.Context, last bool) error {
+	if !a.open || a.encoder.Pending() == 0 {
+		return nil
+	}
+	index := a.encoder.LastIndex()
+	if err := a.recordings.PutPart(ctx, a.upload, a.part, a.encoder.Cut(last)); err != nil {
+		return err
+	}
+	a.part++
+	// The sender may be gone; then nobody needs to know.
+	_ = a.stream.Send(&events.StreamStatus{UploadID: a.upload.ID, LastEventIndex: index, LastUploadTime: time.Now().UTC()})
+	return nil
+}
