@@ -34,7 +34,7 @@ func gateVariables(d Data, t *trace) map[string]any {
 		"sessions": windowed(tSessions, t, Window{}, Filter{}, func(w Window, f Filter) (Sessions, error) { return d.Sessions(f, w) }),
 		"recordings": windowed(tRecordings, t, Window{}, Filter{},
 			func(w Window, f Filter) (Recordings, error) { return d.Recordings(f, w) }),
-		"goodput": windowed(tGoodput, t, Window{}, Filter{}, func(w Window, f Filter) (Goodput, error) { return d.Goodput(f, w) }),
+		"goodput":  windowed(tGoodput, t, Window{}, Filter{}, func(w Window, f Filter) (Goodput, error) { return d.Goodput(f, w) }),
 		"recovery": recoveryObject(d, t),
 		hiddenLatency: windowed(tLatency, t, Window{}, Filter{},
 			func(w Window, f Filter) (Latency, error) { return d.Latency(f.Stream, w) }),

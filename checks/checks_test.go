@@ -1,0 +1,387 @@
+package checks
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"shakedown.dev/shakedown/history"
+)
+
+// TestDefaultChecks has for every check a run it passes, one it fails and one it must call inconclusive.
+func TestDefaultChecks(t *testing.T) {
+	for _, tt := range []struct {
+		check   string
+		says    string
+		run     *world
+		want    Outcome
+		summary string
+	}{
+		{"validity", "a valid run", steady(), Pass, "the run is valid"},
+		{"validity", "an invalid run is inconclusive: validity never fails", steady(func(w *world) { w.cut = true }), Inconclusive, "truncated"},
+
+		{"sessions explained", "every loss has a cause", killed(), Pass, "each of 16 lost sessions has a named cause"},
+		{"sessions explained", "a session drops while its pod lives", steady(dropOne), Fail, "1 of 1 lost sessions have no cause"},
+		{"sessions explained", "a session drops while the pods could not be observed", steady(dropOne, blind), Inconclusive, "could not be observed"},
+		{"sessions explained", "there was no session", steady(nothing), Inconclusive, "no session"},
+
+		{"recordings explained", "all complete", steady(), Pass, "each of 0 damaged"},
+		{"recordings explained", "one missing though its holder lives", steady(damage("terminals/8", history.RecMissing)), Fail, "1 recordings were damaged without a cause (1 missing)"},
+		{"recordings explained", "one truncated though its holder lives", steady(damage("terminals/8", history.RecTruncated)), Fail, "1 truncated"},
+		{"recordings explained", "one without end though its holder lives", steady(damage("terminals/8", history.RecNoEnd)), Fail, "1 noEnd"},
+		{"recordings explained", "one missing after its proxy was killed", killed(damage("terminals/120", history.RecMissing)), Pass, "each of 1 damaged"},
+		{"recordings explained", "none expected though a gate asks", steady(noRecordings, gateOn("recordings.missing == 0")), Inconclusive, "no recording was expected"},
+
+		{"lines intact", "all lines came back", steady(), Pass, "what was typed"},
+		{"lines intact", "a line came back otherwise", steady(func(w *world) {
+			w.sessions(func(s *history.Session) { s.Lines.Bad = boolInt(s.ID == "terminals/7") })
+		}), Fail, "1 sessions got back lines"},
+		{"lines intact", "no session was open", steady(nothing), Inconclusive, "no session was open"},
+
+		{"ready means serving", "canaries go through every ready pod", killed(), Pass, "no pod stayed ready"},
+		{"ready means serving", "a pod stays ready while dead", steady(dead("proxy-2", 20*sec, 60*sec)), Fail, "proxy-2 was ready but served nobody for 39"},
+		{"ready means serving", "nothing was probed", steady(func(w *world) {
+			w.drop(func(e history.Event) bool { return e.Kind == history.KindProbe })
+		}), Inconclusive, "both watched and probed"},
+
+		{"pods stop in time", "a deleted pod stops", killed(graceful(1, 0, 8*sec)), Pass, "1 pods that were asked to stop"},
+		{"pods stop in time", "a deleted pod never drains and is killed", killed(graceful(137, 9, 30*sec)), Fail, "proxy-3 did not stop within its 30s"},
+		{"pods stop in time", "a deleted pod ended unseen", killed(graceful(-1, 0, 8*sec)), Inconclusive, "how they ended was not seen"},
+
+		{"rollouts succeeded", "the rollout ends well", steady(rolled(history.OK)), Pass, "upgrade up ended after 20s"},
+		{"rollouts succeeded", "the rollout fails", steady(rolled(history.Failed)), Fail, "upgrade up failed"},
+		{"rollouts succeeded", "the rollout never ends", steady(rolled("")), Inconclusive, "nobody knows how upgrade up ended"},
+
+		{"timeline kept", "every entry took place", killed(), Pass, "all 2 entries"},
+		{"timeline kept", "a condition was missed and the scenario calls that a failure", steady(missed("fail")), Fail, "half updated: its condition did not hold in time"},
+		{"timeline kept", "a condition was missed", steady(missed("")), Inconclusive, "half updated: its condition"},
+		{"timeline kept", "a condition was missed and the scenario skips", steady(missed("skip")), Pass, "all 2 entries"},
+
+		{"recovered", "capacity and latency come back", killed(), Pass, "recovered 7.0 s after"},
+		{"recovered", "no replacement for five minutes", killed(noReplacement, longer(400*sec)), Fail, "not recovered within"},
+		{"recovered", "no replacement as long as was watched", killed(noReplacement), Inconclusive, "no recovery seen in the 59 s"},
+	} {
+		t.Run(tt.check+"/"+tt.says, func(t *testing.T) {
+			fs := findings(t, tt.check, tt.run.measure(t))
+			if len(fs) == 0 {
+				t.Fatal("no finding")
+			}
+			for _, f := range fs {
+				if f.Outcome == tt.want && strings.Contains(f.Summary+strings.Join(f.Details, ""), tt.summary) {
+					return
+				}
+			}
+			t.Errorf("want %s %q, got %+v", tt.want, tt.summary, fs)
+		})
+	}
+}
+
+func findings(t *testing.T, name string, m *Measures) []Finding {
+	t.Helper()
+	for _, c := range Default() {
+		if c.Name == name {
+			return c.run(m)
+		}
+	}
+	t.Fatalf("no check %q", name)
+	return nil
+}
+
+func TestEveryDefaultCheckIsTested(t *testing.T) {
+	m := steady().measure(t)
+	for _, c := range Default() {
+		for _, f := range c.run(m) {
+			if f.Outcome == Fail {
+				t.Errorf("%s fails a run in which all is well: %s", c.Name, f.Summary)
+			}
+		}
+	}
+}
+
+func boolInt(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func dropOne(w *world) {
+	w.sessions(func(s *history.Session) {
+		if s.ID == "terminals/100" {
+			s.Class, s.Cut, s.End, s.LastHeard, s.Exit = history.Dropped, history.CutEOF, 25*sec, 24*sec, nil
+		}
+	})
+}
+
+func blind(w *world) {
+	w.at(60*sec, "", history.Blind{What: "pods", From: 20 * sec, Until: 30 * sec, Error: "watch closed"})
+}
+
+func damage(id string, class history.RecordingClass) func(*world) {
+	return func(w *world) {
+		w.recordings(func(r *history.Recording) {
+			if r.Session == id {
+				r.Class = class
+			}
+		})
+	}
+}
+
+func dead(pod string, from, to time.Duration) func(*world) {
+	return func(w *world) {
+		edit(w, func(e *history.Event, p *history.Probe) {
+			if p.Pod.Name == pod && e.At >= from && e.At < to {
+				p.Failed, p.Error = history.PhaseSSHProxy, "timeout"
+			}
+		})
+	}
+}
+
+// graceful deletes proxy-3 at 40 s with 30 s of grace; exit -1: the container's end is not seen.
+func graceful(exit, signal int, after time.Duration) func(*world) {
+	return func(w *world) {
+		w.at(40*sec, "proxy-3", history.PodChange{Pod: proxy(3), State: history.PodDeleting, Grace: 30 * sec})
+		if exit >= 0 {
+			w.at(40*sec+after, "proxy-3", history.ContainerEnd{Pod: proxy(3), Container: "teleport", Exit: exit, Signal: signal})
+		}
+		w.at(40*sec+after, "proxy-3", history.PodChange{Pod: proxy(3), State: history.PodGone})
+	}
+}
+
+func rolled(outcome history.Outcome) func(*world) {
+	return func(w *world) {
+		w.at(30*sec, "up", history.Rollout{ID: "up", Entry: "rollout", Verb: "upgrade", Stage: history.RolloutStart, From: "1.0.0", To: "1.1.0"})
+		if outcome != "" {
+			w.at(50*sec, "up", history.Rollout{ID: "up", Entry: "rollout", Verb: "upgrade", Stage: history.RolloutEnd})
+			w.events[len(w.events)-1].Outcome = outcome
+		}
+	}
+}
+
+func missed(orElse string) func(*world) {
+	return func(w *world) {
+		w.at(30*sec, "half updated", history.Entry{Name: "half updated", State: history.EntryWaiting, When: `rollout("proxy").updated >= 0.5`})
+		w.at(60*sec, "half updated", history.Entry{Name: "half updated", State: history.EntryMissed, OrElse: orElse})
+	}
+}
+
+func noReplacement(w *world) {
+	w.drop(func(e history.Event) bool {
+		p, ok := e.Data.(history.Probe)
+		return ok && p.Pod.Name == "proxy-4"
+	})
+}
+
+// longer keeps watching the two proxies that are left.
+func longer(until time.Duration) func(*world) {
+	return func(w *world) {
+		edit(w, func(e *history.Event, _ *history.RunEnd) { e.At = until })
+		for t := 90 * sec; t < until; t += sec {
+			for i := 2; i <= 3; i++ {
+				w.at(t, proxy(i).Name, history.Probe{Pod: proxy(i), Took: 40 * time.Millisecond})
+			}
+		}
+	}
+}
+
+// TestValidity has for every condition a run that meets it and at least one that does not.
+func TestValidity(t *testing.T) {
+	drop := func(k history.Kind) func(*world) {
+		return func(w *world) { w.drop(func(e history.Event) bool { return e.Kind == k }) }
+	}
+	for _, tt := range []struct {
+		name   string
+		says   string
+		run    *world
+		ok     bool
+		detail string
+	}{
+		{"history complete", "closed in order", steady(), true, "complete"},
+		{"history complete", "no closing record", steady(func(w *world) { w.cut = true }), false, "no closing record"},
+		{"history complete", "the recorder could not keep up", steady(overflow), false, "could not keep up"},
+		{"run finished", "finished", steady(), true, "finished after 1m35s"},
+		{"run finished", "no end record", steady(drop(history.KindRunEnd)), false, "cut off"},
+		{"something measured", "sessions and canaries", steady(), true, "400 sessions opened"},
+		{"something measured", "no session opened", steady(refuseAll), false, "0 sessions opened"},
+		{"something measured", "no canary", steady(drop(history.KindProbe)), false, "0 canaries"},
+		{"load offered before the first change", "all begun", killed(), true, "150 of 150 begun, 50 held"},
+		{"load offered before the first change", "the generator began too few", killed(started(0.8)), false, "terminals: 120 of 151 sessions due were begun"},
+		{"load offered before the first change", "no sample", killed(drop(history.KindGenerator)), false, "nothing was offered"},
+		{"load offered before the first change", "a closed stream that holds what it should", killed(closed(50)), true, "held 50 of 50"},
+		{"load offered before the first change", "a closed stream that holds too few", killed(closed(80)), false, "held at most 50 of 80"},
+		{"load offered throughout", "none of ours", steady(), true, "0 of 400"},
+		{"load offered throughout", "a tenth is our failure", steady(oursEvery(10)), false, "40 of 400"},
+		{"schedule kept", "1 ms late", steady(), true, "1ms late at p99"},
+		{"schedule kept", "200 ms late", steady(late(200 * time.Millisecond)), false, "200"},
+		{"generator had CPU to spare", "20 %", steady(), true, "at most 20 %"},
+		{"generator had CPU to spare", "one busy second", steady(cpu(40*sec, 40*sec)), true, "at most 36 %"},
+		{"generator had CPU to spare", "six busy seconds", steady(cpu(40*sec, 46*sec)), false, "at most 100 %"},
+		{"generator had CPU to spare", "not sampled", steady(drop(history.KindGenerator)), false, "not sampled"},
+		{"faults bit and healed", "proven", killed(), true, "1 of 1"},
+		{"faults bit and healed", "selected nothing", killed(stage(history.FaultInject, history.FaultEmpty)), false, "kill (podDelete) selected nothing"},
+		{"faults bit and healed", "no proof that it bit", killed(unproven(history.FaultBit)), false, "did not prove that it bit"},
+		{"faults bit and healed", "no proof that it healed", killed(unproven(history.FaultHealed)), false, "did not prove that it healed"},
+		{"faults bit and healed", "planned and never tried", steady(planned("")), false, "kill (podDelete) was planned and never began"},
+		{"faults bit and healed", "its condition was missed", steady(planned(""), missedKill("")), false, "its condition did not hold in time"},
+		{"faults bit and healed", "its condition was missed and it may be skipped", steady(planned("skip"), missedKill("skip")), true, "none"},
+		{"rollouts ended", "ended", steady(rolled(history.OK)), true, "1"},
+		{"rollouts ended", "never ended", steady(rolled("")), false, "upgrade up never ended"},
+		{"clock did not jump", "steady", steady(), true, "no jump"},
+		{"clock did not jump", "two seconds", steady(func(w *world) { w.at(50*sec, "", history.Clock{Jump: -2 * sec}) }), false, "jumped by -2s"},
+		{"API server outages known", "an outage with both ends", steady(outage(true)), true, "1, 4s in all"},
+		{"API server outages known", "an outage without end", steady(outage(false)), false, "down at the end"},
+		{"nothing unobserved", "watched", steady(), true, "without a break"},
+		{"nothing unobserved", "a watch broke", steady(blind), false, "pods from 20s to 30s"},
+		{"control arm present", "once a second", steady(), true, "90 canaries"},
+		{"control arm present", "none", steady(drop(history.KindControl)), false, "no canary went beside"},
+		{"control arm present", "a long silence", steady(silentControl), false, "no control canary for 3"},
+		{"control arm clean", "clean", steady(), true, "0 of 90 failed"},
+		{"control arm clean", "one failed", steady(failControl("agent-0")), false, "1 of 90"},
+		{"control arm clean", "one failed to a pod that was ended", killed(failControl("proxy-1")), true, "1 to pods that were ended"},
+		{"canaries throughout", "once a second", killed(), true, "canaries through 1 components"},
+		{"canaries throughout", "none through a proxy", killed(drop(history.KindProbe)), false, "no canary went through a proxy"},
+		{"canaries throughout", "none during the fault", killed(noProbes(29*sec, 37*sec)), false, "no canary through proxy for"},
+		{"recordings settled", "all read", steady(), true, "400 expected, all read back"},
+		{"recordings settled", "one pending", steady(damage("terminals/8", history.RecPending)), false, "1 of 400 pending"},
+		{"recordings settled", "never looked at", steady(drop(history.KindRecording)), false, "400 of 400 pending, 400 of these never"},
+		{"sessions ended once", "each", steady(), true, "400 sessions"},
+		{"sessions ended once", "one twice", steady(twice), false, "terminals/399"},
+	} {
+		t.Run(tt.name+"/"+tt.says, func(t *testing.T) {
+			for _, v := range tt.run.measure(t).Validity {
+				if v.Name != tt.name {
+					continue
+				}
+				if v.OK != tt.ok || !strings.Contains(v.Detail, tt.detail) {
+					t.Errorf("ok %t (%s), want %t (%s)", v.OK, v.Detail, tt.ok, tt.detail)
+				}
+				return
+			}
+			t.Errorf("no condition of that name")
+		})
+	}
+}
+
+func overflow(w *world) {
+	w.at(50*sec, "", history.Overflow{Lost: map[history.Kind]uint64{history.KindSession: 3}})
+}
+
+func refuseAll(w *world) {
+	w.sessions(func(s *history.Session) { s.Class, s.Open, s.Failed, s.Recorded = history.Refused, 0, history.PhaseTLS, false })
+}
+
+func started(share float64) func(*world) {
+	return func(w *world) {
+		edit(w, func(_ *history.Event, g *history.Generator) {
+			g.Streams = []history.StreamSample{g.Streams[0]}
+			g.Streams[0].Due++
+			g.Streams[0].Started = uint64(share * float64(g.Streams[0].Started))
+		})
+	}
+}
+
+func closed(held int) func(*world) {
+	return func(w *world) { w.start.Streams[0].Model, w.start.Streams[0].Held = "closed", held }
+}
+
+func oursEvery(n int) func(*world) {
+	i := 0
+	return func(w *world) {
+		w.sessions(func(s *history.Session) {
+			if i++; i%n == 0 {
+				*s = history.Session{ID: s.ID, Stream: s.Stream, Type: s.Type, Due: s.Due, End: s.Due, Class: history.Ours}
+			}
+		})
+	}
+}
+
+func late(by time.Duration) func(*world) {
+	return func(w *world) {
+		w.sessions(func(s *history.Session) { s.Start, s.Open = s.Due+by, s.Due+by+50*time.Millisecond })
+	}
+}
+
+func cpu(from, to time.Duration) func(*world) {
+	return func(w *world) {
+		edit(w, func(e *history.Event, g *history.Generator) {
+			if e.At >= from && e.At <= to {
+				g.CPU = 1
+			}
+		})
+	}
+}
+
+func stage(from, to history.FaultStage) func(*world) {
+	return func(w *world) {
+		edit(w, func(_ *history.Event, f *history.Fault) {
+			if f.Stage == from {
+				f.Stage = to
+			}
+		})
+	}
+}
+
+func unproven(s history.FaultStage) func(*world) {
+	return func(w *world) {
+		edit(w, func(_ *history.Event, f *history.Fault) {
+			if f.Stage == s {
+				f.Proof = ""
+			}
+		})
+	}
+}
+
+func planned(orElse string) func(*world) {
+	return func(w *world) {
+		w.expect.Entries = []PlannedEntry{{Name: "kill", Action: "podDelete", OrElse: orElse}}
+	}
+}
+
+func missedKill(orElse string) func(*world) {
+	return func(w *world) { w.at(60*sec, "kill", history.Entry{Name: "kill", State: history.EntryMissed, OrElse: orElse}) }
+}
+
+func outage(up bool) func(*world) {
+	return func(w *world) {
+		w.at(51*sec, "", history.APIServer{Since: 50 * sec, Error: "connection refused"})
+		if up {
+			w.at(54*sec, "", history.APIServer{Up: true, Since: 50 * sec})
+			edit(w, func(_ *history.Event, a *history.APIServer) { a.Since = 50 * sec })
+		}
+	}
+}
+
+func silentControl(w *world) {
+	w.drop(func(e history.Event) bool { return e.Kind == history.KindControl && e.At > 30*sec && e.At < 60*sec })
+}
+
+func failControl(target string) func(*world) {
+	return func(w *world) {
+		edit(w, func(e *history.Event, c *history.Control) {
+			if e.At == 31*sec {
+				c.Target, c.Error = target, "connection refused"
+			}
+		})
+	}
+}
+
+func noProbes(from, to time.Duration) func(*world) {
+	return func(w *world) {
+		w.drop(func(e history.Event) bool { return e.Kind == history.KindProbe && e.At >= from && e.At <= to })
+	}
+}
+
+func twice(w *world) {
+	for _, e := range w.events {
+		if s, ok := e.Data.(history.Session); ok && s.ID == "terminals/399" {
+			w.at(s.End, s.ID, s)
+			return
+		}
+	}
+}
+
+func ExampleVerdict_ExitCode() {
+	fmt.Println(Verdict{Verdict: Fail}.ExitCode())
+	// Output: 1
+}

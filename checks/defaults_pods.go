@@ -1,0 +1,92 @@
+package checks
+
+import (
+	"fmt"
+	"time"
+)
+
+// deadWhileReady is how long a pod may be ready while its canaries fail: readiness probes need a while
+// to notice, Kubernetes' default being three failures at ten seconds.
+const deadWhileReady = 30 * time.Second
+
+// readyServes: no pod that nothing was done to stayed ready while canaries through it failed.
+func readyServes(m *Measures) []Finding {
+	probed := false
+	var out []Finding
+	for _, p := range m.l.pods {
+		if len(p.probes) == 0 || len(p.ready) == 0 {
+			continue
+		}
+		probed = true
+		if dead, from := p.deadButReady(m.l); dead >= deadWhileReady {
+			out = append(out, Finding{Outcome: Fail,
+				Summary: fmt.Sprintf("pod %s was ready but served nobody for %s from %s on", podName(p), clock(dead), clock(from))})
+		}
+	}
+	switch {
+	case !probed:
+		return one(Inconclusive, "no pod was both watched and probed")
+	case len(out) == 0:
+		return one(Pass, "no pod stayed ready for %s while its canaries failed", deadWhileReady)
+	}
+	return out
+}
+
+// deadButReady is the longest time in a row in which canaries failed while the pod was ready, outside
+// of its end and of faults that act on it.
+func (p *pod) deadButReady(l *ledger) (worst, at time.Duration) {
+	from := never
+	for _, pr := range p.probes {
+		if pr.ok || !inAny(p.ready, pr.at) || len(l.podSuspects(p, span{pr.from, pr.at})) > 0 {
+			from = never
+			continue
+		}
+		first(&from, pr.from)
+		if d := pr.at - from; d > worst {
+			worst, at = d, from
+		}
+	}
+	return worst, at
+}
+
+// podsStopInTime: no pod that was given time to end had to be killed after it.
+func podsStopInTime(m *Measures) []Finding {
+	stopped, unknown := 0, 0
+	var out []Finding
+	for _, p := range m.l.pods {
+		if p.deleting == never || p.grace == 0 || p.gone == never || p.ref.Component == "" {
+			continue
+		}
+		x, known := p.lastExit()
+		switch {
+		case !known:
+			unknown++
+		case x.sigkilled() && x.at-p.deleting >= p.grace-killSkew:
+			out = append(out, Finding{Outcome: Fail, Summary: fmt.Sprintf("pod %s did not stop within its %s and was killed (%s)", podName(p), p.grace, x)})
+		default:
+			stopped++
+		}
+	}
+	switch {
+	case len(out) > 0:
+		return out
+	case stopped > 0:
+		return one(Pass, "%d pods that were asked to stop did so in time", stopped)
+	case unknown > 0:
+		return one(Inconclusive, "%d pods were asked to stop, and how they ended was not seen", unknown)
+	}
+	return nil
+}
+
+// killSkew allows for the kubelet killing a little early by our clock.
+const killSkew = 3 * time.Second
+
+// lastExit is the last container end after the pod was asked to stop.
+func (p *pod) lastExit() (containerExit, bool) {
+	for i := len(p.exits) - 1; i >= 0; i-- {
+		if p.exits[i].at >= p.deleting {
+			return p.exits[i], true
+		}
+	}
+	return containerExit{}, false
+}

@@ -1,0 +1,134 @@
+package checks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"shakedown.dev/shakedown/checks/gates"
+)
+
+type gate = gates.Gate
+
+// Options change how a run is judged. The zero value is the default.
+type Options struct {
+	Checks []Check  // nil: Default()
+	Skip   []string // names of checks to leave out; they are listed in the verdict
+}
+
+// Judge runs every check and every gate over the measures. It cannot crash and cannot pass on nothing.
+func Judge(m *Measures, o Options) Verdict {
+	list := o.Checks
+	if list == nil {
+		list = Default()
+	}
+	var findings []Finding
+	for _, c := range list {
+		if !slices.Contains(o.Skip, c.Name) {
+			findings = append(findings, c.run(m)...)
+		}
+	}
+	results, gateFindings := m.judgeGates()
+	findings = append(findings, gateFindings...)
+	findings, results = m.doubtful(findings, results)
+	v := m.verdict()
+	v.Findings, v.Gates, v.Skipped = findings, results, o.Skip
+	v.Verdict = worst(m, findings)
+	v.Reasons = reasons(v.Verdict, findings)
+	return v
+}
+
+// judgeGates compiles the gates again, because a run folder can be judged by another version than wrote it.
+func (m *Measures) judgeGates() ([]gates.Result, []Finding) {
+	results := []gates.Result{}
+	var findings []Finding
+	for _, g := range m.Expect.Gates {
+		r := gates.Result{Name: g.Name, Expr: g.Expr}
+		if ps, err := gates.Compile([]gates.Gate{g}, m.Expect.Names); err != nil {
+			r.Detail = err.Error()
+		} else {
+			r = ps[0].Eval(m.Data())
+		}
+		results = append(results, r)
+		findings = append(findings, gateFinding(r))
+	}
+	return results, findings
+}
+
+func gateFinding(r gates.Result) Finding {
+	f := Finding{Check: "gate", Outcome: r.Outcome, Summary: fmt.Sprintf("%s: %s", r.Name, r.Expr)}
+	if r.Value != nil {
+		f.Summary += fmt.Sprintf(" is %v", r.Value)
+	}
+	if r.Detail != "" {
+		f.Summary += " (" + r.Detail + ")"
+	}
+	return f
+}
+
+// doubtful turns what fails into inconclusive where the measuring itself is in doubt, and gates that
+// pass as well: they would be read as true.
+func (m *Measures) doubtful(fs []Finding, rs []gates.Result) ([]Finding, []gates.Result) {
+	bad := m.invalid(true)
+	if len(bad) == 0 {
+		return fs, rs
+	}
+	var names []string
+	for _, v := range bad {
+		names = append(names, v.Name)
+	}
+	why := "not to be trusted, because this does not hold: " + strings.Join(names, ", ")
+	for i := range fs {
+		if fs[i].Outcome == Fail {
+			fs[i].Outcome, fs[i].Summary = Inconclusive, fs[i].Summary+" ["+why+"]"
+		}
+	}
+	for i := range rs {
+		if rs[i].Outcome != Inconclusive {
+			rs[i].Outcome, rs[i].Detail = Inconclusive, fmt.Sprintf("%s by the numbers, but %s", rs[i].Outcome, why)
+		}
+	}
+	return fs, rs
+}
+
+// worst: an aborted run is an error of the harness; else fail beats inconclusive beats pass, and
+// without a single passing finding nothing has passed.
+func worst(m *Measures, fs []Finding) Outcome {
+	if m.End != nil && m.End.How == "aborted" {
+		return Error
+	}
+	passed, unsure := false, false
+	for _, f := range fs {
+		switch f.Outcome {
+		case Fail:
+			return Fail
+		case Pass:
+			passed = true
+		default:
+			unsure = true
+		}
+	}
+	if passed && !unsure {
+		return Pass
+	}
+	return Inconclusive
+}
+
+// reasons are the findings that made the verdict what it is, the gravest first.
+func reasons(o Outcome, fs []Finding) []string {
+	out := []string{}
+	if o == Pass {
+		return out
+	}
+	for _, want := range []Outcome{Error, Fail, Inconclusive} {
+		for _, f := range fs {
+			if f.Outcome == want {
+				out = append(out, f.Summary)
+			}
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, "nothing was judged")
+	}
+	return out
+}

@@ -1,0 +1,164 @@
+package checks
+
+import (
+	"time"
+
+	"shakedown.dev/shakedown/history"
+)
+
+// class is history.Class as a small number.
+type class uint8
+
+const (
+	clean class = iota
+	refused
+	dropped
+	stalled
+	unfinished
+	ours
+	classes
+)
+
+func classOf(c history.Class) class {
+	for i, known := range history.Classes() {
+		if c == known {
+			return class(i)
+		}
+	}
+	return unfinished
+}
+
+func (c class) String() string { return string(history.Classes()[c]) }
+
+// lost says whether the system under test owes an explanation for such a session.
+func (c class) lost() bool { return c == refused || c == dropped || c == stalled }
+
+// session is what is kept of every session. Times are since the run's start; open is 0 where it never opened.
+type session struct {
+	id                    string
+	due, start, open, end time.Duration
+	stream, kind          int32 // interned
+	proxy, agent          int32 // pods; -1: not known
+	lost                  int32 // index in ledger.lost; -1: not lost
+	class                 class
+	recorded              bool
+	bad                   bool // a line came back wrong
+}
+
+// when is the moment by which a session counts into a window: its end, or when it was due if it never started.
+func (s *session) when() time.Duration {
+	if s.class == ours {
+		return s.due
+	}
+	return s.end
+}
+
+// lostSession is what is kept of those that attribution has to explain.
+type lostSession struct {
+	session   int32
+	failed    history.Phase
+	cut       history.Cut
+	reason    string
+	how       string // ProxyHow
+	lastHeard time.Duration
+	silent    span // stalled: the longest gap
+	hops      []int32
+	agentUUID string
+	cause     Cause
+}
+
+type openedSession struct {
+	stream           string
+	due, start, open time.Duration
+	proxy, agent     int32
+}
+
+func (o openedSession) unfinished(l *ledger, id string) session {
+	return session{id: id, due: o.due, start: o.start, open: o.open, end: max(l.measured, o.open), stream: l.strings.id(o.stream),
+		kind: l.kindOfStream(o.stream), proxy: o.proxy, agent: o.agent, lost: -1, class: unfinished}
+}
+
+func (l *ledger) kindOfStream(name string) int32 {
+	for _, s := range l.start.Streams {
+		if s.Name == name {
+			return l.strings.id(s.Session)
+		}
+	}
+	return 0
+}
+
+func (l *ledger) addSession(d history.Session) {
+	delete(l.open, d.ID)
+	if _, dup := l.byID[d.ID]; dup {
+		l.twice = append(l.twice, d.ID)
+		return
+	}
+	s := session{id: d.ID, due: d.Due, start: d.Start, open: d.Open, end: d.End, stream: l.strings.id(d.Stream), kind: l.strings.id(d.Type),
+		proxy: l.pod(d.Proxy), agent: l.pod(d.Agent.Pod), lost: -1, class: classOf(d.Class), recorded: d.Recorded, bad: d.Lines.Bad > 0}
+	if s.class.lost() {
+		s.lost = l.addLost(d)
+	}
+	l.byID[d.ID] = int32(len(l.sessions))
+	l.sessions = append(l.sessions, s)
+	if l.loadBegan < 0 || d.Due < l.loadBegan {
+		l.loadBegan = d.Due
+	}
+	l.measured = max(l.measured, d.End)
+	if d.Open > 0 {
+		l.addOpening(d)
+	}
+}
+
+// maxReason bounds what is kept of an error's text: enough to recognise it.
+const maxReason = 200
+
+func (l *ledger) addLost(d history.Session) int32 {
+	ls := lostSession{session: int32(len(l.sessions)), failed: d.Failed, cut: d.Cut, how: d.ProxyHow,
+		lastHeard: d.LastHeard, agentUUID: l.strings.name(l.strings.id(d.Agent.UUID))}
+	reason := d.Reason
+	if len(reason) > maxReason {
+		reason = reason[:maxReason] + "…"
+	}
+	ls.reason = l.strings.name(l.strings.id(reason))
+	for _, h := range d.Hops {
+		ls.hops = append(ls.hops, l.pod(h))
+	}
+	for _, g := range d.Gaps {
+		if g.Took > ls.silent.length() {
+			ls.silent = span{g.From, g.From + g.Took}
+		}
+	}
+	l.lost = append(l.lost, ls)
+	return int32(len(l.lost) - 1)
+}
+
+// recording is one recording with the session it belongs to, -1 where that is not in the ledger.
+type recording struct {
+	session   int32
+	id        string
+	class     history.RecordingClass
+	mode      int32 // interned
+	storage   int32 // interned
+	holder    int32 // pod; -1: not known
+	gone      bool
+	notRead   bool
+	tail      uint64
+	missing   uint64
+	waited    time.Duration
+	detail    string
+	cause     Cause
+	holderEnd string
+}
+
+func (l *ledger) addRecording(d history.Recording) {
+	r := recording{session: -1, id: d.Session, class: d.Class, mode: l.strings.id(d.Mode), storage: l.strings.id(d.Storage),
+		holder: l.pod(d.Holder), gone: d.HolderGone, notRead: d.NotRead, tail: d.Tail, waited: max(d.Waited, d.Settled),
+		detail: l.strings.name(l.strings.id(d.Detail))}
+	for _, m := range d.Missing {
+		r.missing += m[1] - m[0] + 1
+	}
+	if i, ok := l.byID[d.Session]; ok {
+		r.session = i
+	}
+	l.recordings = append(l.recordings, r)
+}

@@ -1,0 +1,218 @@
+package checks
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"shakedown.dev/shakedown/history"
+)
+
+// faultsTrue: every planned fault was injected, proved that it bit and proved that it healed.
+func faultsTrue(m *Measures) (bool, string) {
+	var bad []string
+	for _, f := range m.l.faults {
+		if why := f.untrue(); why != "" {
+			bad = append(bad, why)
+		}
+	}
+	for _, e := range m.Expect.Entries {
+		if why := m.l.absent(e); why != "" {
+			bad = append(bad, why)
+		}
+	}
+	if len(bad) > 0 {
+		return false, strings.Join(bad, "; ")
+	}
+	if len(m.l.faults) == 0 {
+		return true, "none was planned"
+	}
+	return true, fmt.Sprintf("%d of %d", len(m.l.faults), len(m.l.faults))
+}
+
+func (f *fault) untrue() string {
+	name := f.ID
+	if f.Name != "" && f.Name != f.ID {
+		name += " (" + f.Name + ")"
+	}
+	why := firstText(f.Error, f.Detail)
+	switch {
+	case f.stages[history.FaultEmpty]:
+		return because(name+" selected nothing", firstText(why, f.Selector))
+	case f.stages[history.FaultUnavailable]:
+		return because(name+" is not available here", why)
+	case f.inject == never:
+		return because(name+" was never injected", why)
+	case f.stages[history.FaultNotBitten], !f.bites():
+		return because(name+" did not prove that it bit", why)
+	case f.stages[history.FaultNotHealed], !f.heals():
+		return because(name+" did not prove that it healed", why)
+	case f.stages[history.FaultFailed]:
+		return because(name+" failed", why)
+	}
+	return ""
+}
+
+func because(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
+
+// absent says why a planned fault or rollout left no trace in the history; empty where it did, or was
+// to be skipped when its condition was missed.
+func (l *ledger) absent(e PlannedEntry) string {
+	for _, f := range l.faults {
+		if !e.Rollout && f.Entry == e.Name {
+			return ""
+		}
+	}
+	for _, r := range l.rollouts {
+		if e.Rollout && r.entry == e.Name {
+			return ""
+		}
+	}
+	p, ok := l.entries[e.Name]
+	switch {
+	case ok && (p.skips || p.missed) && (e.OrElse == "skip" || p.orElse == "skip"):
+		return ""
+	case ok && p.missed:
+		return because(e.Name+" ("+e.Action+") never began: its condition did not hold in time", p.when)
+	}
+	return e.Name + " (" + e.Action + ") was planned and never began"
+}
+
+func rolloutsEnded(m *Measures) (bool, string) {
+	var bad []string
+	n := 0
+	for _, r := range m.l.rollouts {
+		if r.disturbs() {
+			n++
+		}
+		if r.end == never {
+			bad = append(bad, because(r.verb+" "+r.id+" never ended", r.err))
+		}
+	}
+	if len(bad) > 0 {
+		return false, strings.Join(bad, "; ")
+	}
+	return true, fmt.Sprintf("%d", n)
+}
+
+func controlPresent(m *Measures) (bool, string) {
+	n := len(m.l.controls)
+	if n == 0 {
+		return len(m.Start.Streams) == 0, "no canary went beside Teleport"
+	}
+	load := span{max(m.l.loadBegan, 0), m.l.measured}
+	gap, at := longestSilence(load, n, func(i int) time.Duration { return m.l.controls[i].at })
+	if gap > controlGap {
+		return false, fmt.Sprintf("no control canary for %s from %s on", clock(gap), clock(at))
+	}
+	return true, fmt.Sprintf("%d canaries", n)
+}
+
+// controlGap is how long the control arm may be silent before it says nothing about that time.
+const controlGap = 15 * time.Second
+
+// longestSilence gives the longest stretch of w without one of n ascending moments.
+func longestSilence(w span, n int, at func(int) time.Duration) (gap, from time.Duration) {
+	last := w.from
+	for i := range n + 1 {
+		t := w.to
+		if i < n {
+			t = at(i)
+		}
+		if t > w.to {
+			t = w.to
+		}
+		if t-last > gap {
+			gap, from = t-last, last
+		}
+		last = max(last, t)
+	}
+	return gap, from
+}
+
+// controlClean: a canary beside Teleport fails only where the fault explains it, because the pod it
+// went to was ended.
+func controlClean(m *Measures) (bool, string) {
+	failed, excused := 0, 0
+	var example string
+	for _, c := range m.l.controls {
+		switch {
+		case c.err == "":
+		case m.l.excuses(c):
+			excused++
+		default:
+			failed++
+			example = fmt.Sprintf("%s at %s: %s", c.target, clock(c.at), c.err)
+		}
+	}
+	if failed > 0 {
+		return false, fmt.Sprintf("%d of %d canaries beside Teleport failed, the last to %s", failed, len(m.l.controls), example)
+	}
+	return true, fmt.Sprintf("0 of %d failed (%d to pods that were ended on purpose)", len(m.l.controls), excused)
+}
+
+func (l *ledger) excuses(c control) bool {
+	w := span{c.at - controlGrace, c.at}
+	for _, p := range l.pods {
+		if p.ref.Name == "" || !strings.Contains(c.target, p.ref.Name) {
+			continue
+		}
+		if len(l.podSuspects(p, w)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// controlGrace is how long after a pod's end a canary to it may still fail.
+const controlGrace = 10 * time.Second
+
+// canariesThroughout: wherever a component is judged by canaries, they came without a break while
+// there were pods to probe; and the proxies are always judged by canaries.
+func canariesThroughout(m *Measures) (bool, string) {
+	n := 0
+	for _, c := range m.components {
+		if c.desired == 0 {
+			continue
+		}
+		if c.serving == nil {
+			if c.name == "proxy" {
+				return false, "no canary went through a proxy pod"
+			}
+			continue
+		}
+		n++
+		if gap, at := m.l.canaryGap(c, m.disturbed); gap > max(5*m.l.probeInterval(), 5*time.Second) {
+			return false, fmt.Sprintf("no canary through %s for %s from %s on", c.name, clock(gap), clock(at))
+		}
+	}
+	return true, fmt.Sprintf("%d canaries through %d components", m.l.probes, n)
+}
+
+// canaryGap is the longest time without a canary's result through any pod of c, while some pod was ready.
+func (l *ledger) canaryGap(c *component, w span) (gap, from time.Duration) {
+	moments := l.canaryMoments(c.name)
+	last := w.from
+	for i := range len(moments) + 1 {
+		t := w.to
+		if i < len(moments) {
+			t = min(moments[i], w.to)
+		}
+		var ready time.Duration
+		c.ready.over(span{last, t}, func(p span, n int) {
+			if n > 0 {
+				ready += p.length()
+			}
+		})
+		if ready > gap {
+			gap, from = ready, last
+		}
+		last = max(last, t)
+	}
+	return gap, from
+}
