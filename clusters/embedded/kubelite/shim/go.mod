@@ -1,0 +1,3 @@
+module a.shakedown.dev/shim
+
+go 1.26.0
