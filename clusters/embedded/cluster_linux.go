@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -178,10 +179,16 @@ func (c *Cluster) explain(err error) error {
 	return &clusters.NameError{Name: c.name, Err: err}
 }
 
-// ended prefers the reason why ctx ended to the closed connection that came of it.
+// errWentDown is a connection that ended without an answer: only the end of kubelite does that.
+var errWentDown = fmt.Errorf("%w any more: it went down just now", clusters.ErrNotFound)
+
+// ended prefers what happened to what the connection saw of it.
 func ended(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return errWentDown
 	}
 	return err
 }

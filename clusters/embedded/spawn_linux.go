@@ -68,10 +68,8 @@ func (c *Cluster) spawn(ctx context.Context, request Request, files ...*os.File)
 	}
 	for {
 		var answer Response
-		if err := w.receive(&answer); errors.Is(err, io.EOF) {
-			return 0, &clusters.NameError{Name: c.name, Err: errors.New("went down while the command ran")}
-		} else if err != nil {
-			return 0, ended(ctx, err)
+		if err := w.receive(&answer); err != nil {
+			return 0, &clusters.NameError{Name: c.name, Err: ended(ctx, err)}
 		}
 		if err := answer.err(OpSpawn); err != nil {
 			return 0, err

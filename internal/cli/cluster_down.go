@@ -19,8 +19,10 @@ func (a *app) clusterDown() *cobra.Command {
 	}
 	name := nameFlag(cmd)
 	all := cmd.Flags().Bool("all", false, "take down all clusters of this user")
-	cmd.MarkFlagsMutuallyExclusive("name", "all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *all && cmd.Flags().Changed("name") {
+			return usage("--all and --name exclude each other")
+		}
 		if err := clusters.ValidateName(*name); err != nil {
 			return usage("%w", err)
 		}
