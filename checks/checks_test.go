@@ -268,7 +268,9 @@ func overflow(w *world) {
 }
 
 func refuseAll(w *world) {
-	w.sessions(func(s *history.Session) { s.Class, s.Open, s.Failed, s.Recorded = history.Refused, 0, history.PhaseTLS, false })
+	w.sessions(func(s *history.Session) {
+		s.Class, s.Open, s.Failed, s.Recorded = history.Refused, 0, history.PhaseTLS, false
+	})
 }
 
 func started(share float64) func(*world) {
@@ -339,7 +341,9 @@ func planned(orElse string) func(*world) {
 }
 
 func missedKill(orElse string) func(*world) {
-	return func(w *world) { w.at(60*sec, "kill", history.Entry{Name: "kill", State: history.EntryMissed, OrElse: orElse}) }
+	return func(w *world) {
+		w.at(60*sec, "kill", history.Entry{Name: "kill", State: history.EntryMissed, OrElse: orElse})
+	}
 }
 
 func outage(up bool) func(*world) {

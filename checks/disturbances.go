@@ -26,19 +26,20 @@ func (l *ledger) disturbances() []disturbance {
 	return out
 }
 
-// faultOver is when a fault had done what it was to do. That is the end of its timeline entry: a
-// drained node stays cordoned until the run's end, but the system can recover long before.
+// faultOver is when a fault had done what it was to do. A fault that acts once (a deletion, a drain) is
+// over when its timeline entry has ended: a drained node stays cordoned until the run's end, but the
+// system can recover long before. One that lasts (a partition) is over when it was healed.
 func (l *ledger) faultOver(f *fault) time.Duration {
 	over := max(f.inject, f.bit)
+	if !f.endsPods() && f.healed != never {
+		return max(over, f.healed)
+	}
 	if e, ok := l.entries[f.Entry]; ok {
 		for _, r := range e.runs {
 			if r.contains(f.inject) || r.from == f.inject {
 				return max(over, r.to)
 			}
 		}
-	}
-	if f.healed != never {
-		return max(over, f.healed)
 	}
 	return over
 }
@@ -65,7 +66,7 @@ func (l *ledger) lastChange() time.Duration {
 // end of a pod, never by being in force: a drained node stays cordoned and hurts nobody by it.
 func (f *fault) endsPods() bool {
 	switch f.Name {
-	case "podDelete", "podEvict", "nodeDrain", "rolloutRestart", "scale":
+	case "podDelete", "podEvict", "containerSignal", "nodeDrain", "nodeTaint", "nodeCordon":
 		return true
 	}
 	return false

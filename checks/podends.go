@@ -148,14 +148,14 @@ func appendLoss(ends []podEnd, life, down span, node string) []podEnd {
 func (l *ledger) whoEnded(p *pod, e podEnd) []string {
 	var might []string
 	for _, f := range l.faults {
-		force := l.acts(f)
-		if f.inject == never || e.span.from < force.from-watchSkew || e.span.from > force.to+watchSkew {
+		aim := f.aim(p)
+		if f.inject == never || aim == aimNone {
 			continue
 		}
-		switch f.aim(p) {
-		case aimPod:
+		if aim == aimPod && near(f.force(l.last), e.span.from) {
 			return []string{"fault " + f.ID}
-		case aimNode, aimComponent:
+		}
+		if near(l.acts(f), e.span.from) {
 			might = append(might, "fault "+f.ID)
 		}
 	}
@@ -163,13 +163,15 @@ func (l *ledger) whoEnded(p *pod, e podEnd) []string {
 		return might // a rollout deletes, it does not evict
 	}
 	for _, r := range l.rollouts {
-		force := r.force(l.last)
-		if e.span.from >= force.from-watchSkew && e.span.from <= force.to+watchSkew && r.replaces(p) && e.how != endNodeLost {
+		if near(r.force(l.last), e.span.from) && r.replaces(p) && e.how != endNodeLost {
 			might = append(might, "rollout "+r.id)
 		}
 	}
 	return might
 }
+
+// near says whether a moment lies in a stretch, with room for a late watch.
+func near(s span, t time.Duration) bool { return t >= s.from-watchSkew && t <= s.to+watchSkew }
 
 // aim is how closely a fault's targets describe a pod.
 type aim int

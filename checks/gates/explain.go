@@ -25,10 +25,19 @@ type explainer struct {
 	problems Problems
 }
 
-func (x *explainer) say(e ast.Expr, hint, format string, args ...any) {
+func (x *explainer) say(e ast.Expr, p Problem, format string, args ...any) {
 	loc := x.info.GetStartLocation(e.ID())
-	x.problems = append(x.problems, Problem{Gate: x.gate, Line: max(loc.Line(), 1), Column: max(loc.Column(), 0) + 1,
-		Message: fmt.Sprintf(format, args...), Hint: hint})
+	p.Gate, p.Message = x.gate, fmt.Sprintf(format, args...)
+	p.Line, p.Column = max(loc.Line(), 1), max(loc.Column(), 0)+1
+	x.problems = append(x.problems, p)
+}
+
+// instead is the help that a wrong word gets.
+func instead(wrong string, allowed []string) Problem {
+	if n := nearest(wrong, allowed); n != "" {
+		return Problem{Nearest: n}
+	}
+	return Problem{Allowed: allowed}
 }
 
 // walk reports what is wrong below e and gives e's object type, or nil where it has none or is wrong.
@@ -63,7 +72,7 @@ func (x *explainer) ident(e ast.Expr) *types.Type {
 	if _, ok := x.env.CELTypeProvider().FindIdent(name); ok {
 		return nil
 	}
-	x.say(e, nearest(name, x.topNames()), "unknown name %q", name)
+	x.say(e, instead(name, x.topNames()), "unknown name %q", name)
 	return nil
 }
 
@@ -94,7 +103,7 @@ func (x *explainer) field(e ast.Expr) *types.Type {
 		if o.typ.TypeName() == tCapacities {
 			what = "component"
 		}
-		x.say(e, nearest(sel.FieldName(), o.order), "unknown %s %q of %s", what, sel.FieldName(), strings.ToLower(o.typ.TypeName()))
+		x.say(e, instead(sel.FieldName(), o.order), "unknown %s %q of %s", what, sel.FieldName(), strings.ToLower(o.typ.TypeName()))
 		return nil
 	}
 	return ft
@@ -126,7 +135,7 @@ func (x *explainer) call(e ast.Expr) *types.Type {
 		return t
 	}
 	if !x.env.HasFunction(name) {
-		x.say(e, nearest(name, x.topNames()), "unknown function %q", name)
+		x.say(e, instead(name, x.topNames()), "unknown function %q", name)
 	}
 	return nil
 }
@@ -137,12 +146,12 @@ func (x *explainer) method(e ast.Expr, call ast.CallExpr) *types.Type {
 	o, ok := x.objectOf(t)
 	if !ok {
 		if !x.env.HasFunction(name) {
-			x.say(e, nearest(name, methodNames(x.objects)), "unknown function %q", name)
+			x.say(e, instead(name, methodNames(x.objects)), "unknown function %q", name)
 		}
 		return nil
 	}
 	if _, ok := o.methods[name]; !ok {
-		x.say(e, nearest(name, keys(o.methods)), "%s has no function %q", strings.ToLower(o.typ.TypeName()), name)
+		x.say(e, instead(name, keys(o.methods)), "%s has no function %q", strings.ToLower(o.typ.TypeName()), name)
 		return nil
 	}
 	for _, n := range narrowings() {
@@ -166,9 +175,9 @@ func (x *explainer) literal(call, arg ast.Expr, what string, allowed []string) {
 	}
 	switch {
 	case !ok:
-		x.say(call, "", "the name of a %s must be written out in quotes", what)
+		x.say(call, Problem{}, "the name of a %s must be written out in quotes", what)
 	case !slices.Contains(allowed, s):
-		x.say(arg, nearest(s, allowed), "unknown %s %q", what, s)
+		x.say(arg, instead(s, allowed), "unknown %s %q", what, s)
 	}
 }
 

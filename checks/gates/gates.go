@@ -34,8 +34,11 @@ type Names struct {
 type Problem struct {
 	Gate         string
 	Line, Column int
+	Offset       int // of the place in the expression, in characters from 0
 	Message      string
-	Hint         string // the nearest right word, or what is allowed; may be empty
+	Nearest      string   // what was probably meant; may be empty
+	Allowed      []string // what may stand there instead, where Nearest is empty
+	Hint         string   // other help; may be empty
 }
 
 // Error gives the problem on one line.
@@ -44,7 +47,12 @@ func (p Problem) Error() string {
 	if p.Gate != "" {
 		s = fmt.Sprintf("gate %q: %s", p.Gate, s)
 	}
-	if p.Hint != "" {
+	switch {
+	case p.Nearest != "":
+		s += "; did you mean " + p.Nearest + "?"
+	case len(p.Allowed) > 0:
+		s += "; there is " + strings.Join(p.Allowed, ", ")
+	case p.Hint != "":
 		s += "; " + p.Hint
 	}
 	return s

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// nearest says which allowed word is close to the wrong one, or else which words there are.
+// nearest gives the allowed word that is close to the wrong one; empty where none is.
 func nearest(wrong string, allowed []string) string {
 	best, distance := "", len(wrong)/3+2
 	for _, w := range allowed {
@@ -14,13 +14,7 @@ func nearest(wrong string, allowed []string) string {
 			best, distance = w, d
 		}
 	}
-	switch {
-	case best != "":
-		return "did you mean " + best + "?"
-	case len(allowed) == 0:
-		return "there is none to name"
-	}
-	return "there is " + strings.Join(allowed, ", ")
+	return best
 }
 
 // editDistance is Levenshtein's.
