@@ -14,6 +14,11 @@ func FromPlan(p *scenarios.Plan) Expect {
 	var words scenarios.Names
 	for _, s := range p.Streams {
 		words.Streams = append(words.Streams, s.Name)
+		for _, m := range s.Mix {
+			if !slices.Contains(words.Kinds, m.Session.Kind) {
+				words.Kinds = append(words.Kinds, m.Session.Kind)
+			}
+		}
 	}
 	for _, s := range p.Timeline {
 		if !slices.Contains(words.Entries, s.Name) {
@@ -42,8 +47,7 @@ func plannedEntry(s scenarios.Step) (PlannedEntry, bool) {
 func Names(n scenarios.Names) gates.Names {
 	return gates.Names{
 		Components: []string{"auth", "proxy", "agent"},
-		Phases:     n.Entries, Streams: n.Streams,
-		Kinds: []string{"ssh", "kube-exec", "kube-watch", "kube-port-forward", "kube-api"},
+		Phases:     n.Entries, Streams: n.Streams, Kinds: n.Kinds,
 	}
 }
 
@@ -64,10 +68,7 @@ func ExprCheck(place scenarios.ExprPlace, expr string, n scenarios.Names) []scen
 	}
 	out := make([]scenarios.ExprProblem, len(problems))
 	for i, p := range problems {
-		out[i] = scenarios.ExprProblem{Offset: p.Offset, Message: p.Message, Nearest: p.Nearest, Allowed: p.Allowed}
-		if p.Hint != "" {
-			out[i].Message += "; " + p.Hint
-		}
+		out[i] = scenarios.ExprProblem{Line: p.Line, Column: p.Column, Message: p.Message, Nearest: p.Nearest, Allowed: p.Allowed, Hint: p.Hint}
 	}
 	return out
 }

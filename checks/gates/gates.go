@@ -34,7 +34,6 @@ type Names struct {
 type Problem struct {
 	Gate         string
 	Line, Column int
-	Offset       int // of the place in the expression, in characters from 0
 	Message      string
 	Nearest      string   // what was probably meant; may be empty
 	Allowed      []string // what may stand there instead, where Nearest is empty

@@ -2,8 +2,6 @@ package gates
 
 import (
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -63,26 +61,6 @@ func (l *language) program(a *cel.Ast) (cel.Program, error) {
 
 // check parses and type-checks one expression and gives all that is wrong with it.
 func (l *language) check(gate, expr string, want *types.Type) (*cel.Ast, Problems) {
-	a, ps := l.checkText(gate, expr, want)
-	for i := range ps {
-		ps[i].Offset = offset(expr, ps[i].Line, ps[i].Column)
-	}
-	return a, ps
-}
-
-// offset turns a place into a number of characters from the beginning.
-func offset(expr string, line, column int) int {
-	at := 0
-	for i, l := range strings.SplitAfter(expr, "\n") {
-		if i+1 == line {
-			return at + column - 1
-		}
-		at += utf8.RuneCountInString(l)
-	}
-	return at
-}
-
-func (l *language) checkText(gate, expr string, want *types.Type) (*cel.Ast, Problems) {
 	parsed, iss := l.env.Parse(expr)
 	if iss.Err() != nil {
 		return nil, issueProblems(gate, iss)
