@@ -14,7 +14,6 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"shakedown.dev/shakedown/standin/audit"
-	"shakedown.dev/shakedown/standin/authclient"
 	"shakedown.dev/shakedown/standin/ca"
 	"shakedown.dev/shakedown/standin/rpc"
 	"shakedown.dev/shakedown/standin/state"
@@ -33,12 +32,12 @@ func (a agent) Authorities(ctx context.Context, _ *rpc.Empty) (*rpc.Authorities,
 	return &all, nil
 }
 
-func (a agent) ClusterConfig(ctx context.Context, _ *rpc.Empty) (*authclient.ClusterConfig, error) {
+func (a agent) ClusterConfig(ctx context.Context, _ *rpc.Empty) (*rpc.ClusterConfig, error) {
 	if _, err := a.caller(ctx); err != nil {
 		return nil, err
 	}
 	c := a.Config.Auth
-	return &authclient.ClusterConfig{
+	return &rpc.ClusterConfig{
 		Cluster: a.cluster, AuthVersion: a.Behaviour.Version, SessionRecording: c.SessionRecording,
 		ListenerMode: c.ProxyListenerMode, RoutingStrategy: c.RoutingStrategy,
 		ProxyChecksHosts: c.ProxyChecksHosts == nil || *c.ProxyChecksHosts,

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"shakedown.dev/shakedown/standin/access"
+	"shakedown.dev/shakedown/standin/rpc"
 )
 
 // Client is a connection to the auth made with one host identity. It reconnects
@@ -101,6 +102,8 @@ type Identity struct {
 	// TLS is the host certificate; the subject's common name is UUID.cluster,
 	// DNS names are as the SSH principals. Good for client and server.
 	TLS tls.Certificate
+
+	hostTLS, keyPEM, certPEM []byte
 }
 
 // Authorities are the cluster's certificate authorities.
@@ -116,16 +119,4 @@ type Authorities struct {
 }
 
 // ClusterConfig is what the auth's configuration file says to every member.
-type ClusterConfig struct {
-	Cluster          string        `json:"cluster"`
-	AuthVersion      string        `json:"auth_version"`
-	SessionRecording string        `json:"session_recording"` // node, node-sync, proxy, proxy-sync, off
-	ListenerMode     string        `json:"listener_mode"`     // separate, multiplex
-	RoutingStrategy  string        `json:"routing_strategy"`  // unambiguous_match, most_recent
-	ProxyChecksHosts bool          `json:"proxy_checks_host_keys"`
-	KeepAlive        time.Duration `json:"keep_alive_interval"`
-	KeepAliveMax     int64         `json:"keep_alive_count_max"`
-	IdleTimeout      time.Duration `json:"client_idle_timeout"`
-	SecondFactor     string        `json:"second_factor"`
-	AuthType         string        `json:"auth_type"`
-}
+type ClusterConfig = rpc.ClusterConfig

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-
-	"shakedown.dev/shakedown/standin/authclient"
 )
 
 const serviceName = "shakedown.standin.Agent"
@@ -87,6 +85,21 @@ type Resource struct {
 	Items [][]byte `json:"items,omitempty"`
 }
 
+// ClusterConfig is what the auth's configuration file says to every member.
+type ClusterConfig struct {
+	Cluster          string        `json:"cluster"`
+	AuthVersion      string        `json:"auth_version"`
+	SessionRecording string        `json:"session_recording"` // node, node-sync, proxy, proxy-sync, off
+	ListenerMode     string        `json:"listener_mode"`     // separate, multiplex
+	RoutingStrategy  string        `json:"routing_strategy"`  // unambiguous_match, most_recent
+	ProxyChecksHosts bool          `json:"proxy_checks_host_keys"`
+	KeepAlive        time.Duration `json:"keep_alive_interval"`
+	KeepAliveMax     int64         `json:"keep_alive_count_max"`
+	IdleTimeout      time.Duration `json:"client_idle_timeout"`
+	SecondFactor     string        `json:"second_factor"`
+	AuthType         string        `json:"auth_type"`
+}
+
 // Empty carries nothing.
 type Empty struct{}
 
@@ -109,7 +122,7 @@ func (c *Chunk) Unmarshal(b []byte) error {
 type Agent interface {
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
 	Authorities(context.Context, *Empty) (*Authorities, error)
-	ClusterConfig(context.Context, *Empty) (*authclient.ClusterConfig, error)
+	ClusterConfig(context.Context, *Empty) (*ClusterConfig, error)
 	Servers(context.Context, *ServersRequest) (*Servers, error)
 	UpsertServers(context.Context, *Servers) (*Empty, error)
 	DeleteServer(context.Context, *ServersRequest) (*Empty, error)

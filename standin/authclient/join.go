@@ -1,0 +1,193 @@
+package authclient
+
+import (
+	"context"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/gravitational/teleport/api/types"
+	"golang.org/x/crypto/ssh"
+	"google.golang.org/grpc"
+
+	"shakedown.dev/shakedown/standin/ca"
+	"shakedown.dev/shakedown/standin/rpc"
+)
+
+// JoinParams is how a host becomes a member.
+type JoinParams struct {
+	Method   string // token or kubernetes
+	Token    string // the token, or its name
+	HostUUID string
+	NodeName string
+	Role     types.SystemRole
+	// Principals are further names of the host (public addresses).
+	Principals []string
+	// CAPins, if any, are what one of the auth's authorities must match.
+	CAPins []string
+	// JWTFile is the service account's token; empty: where Kubernetes puts it.
+	JWTFile string
+}
+
+const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+
+// keys are a host's private halves.
+type keys struct {
+	ssh    ssh.Signer
+	tls    crypto.Signer
+	tlsPEM []byte
+}
+
+// Join asks the auth at t for an identity.
+func Join(ctx context.Context, t Target, p JoinParams) (*Identity, error) {
+	req, k, err := Request(p)
+	if err != nil {
+		return nil, err
+	}
+	cfg := &tls.Config{ServerName: encode(t.Cluster), InsecureSkipVerify: true, VerifyPeerCertificate: checkPins(p.CAPins)}
+	conn, err := t.open(cfg, grpc.ForceCodecV2(rpc.Codec{}))
+	if err != nil {
+		return nil, fmt.Errorf("join as %s: %w", p.Role, err)
+	}
+	defer conn.Close()
+	resp, err := rpc.Call[rpc.JoinResponse](ctx, conn, "Join", req)
+	if err != nil {
+		return nil, fmt.Errorf("join as %s: %w", p.Role, err)
+	}
+	return k.identity(p, resp)
+}
+
+// Request makes keys and the request for their certificates. Sign turns the
+// answer into an identity.
+func Request(p JoinParams) (*rpc.JoinRequest, *keys, error) {
+	k, err := newKeys()
+	if err != nil {
+		return nil, nil, err
+	}
+	tlsKey, err := x509.MarshalPKIXPublicKey(k.tls.Public())
+	if err != nil {
+		return nil, nil, err
+	}
+	req := &rpc.JoinRequest{
+		Method: p.Method, Token: p.Token, HostUUID: p.HostUUID, NodeName: p.NodeName, Role: string(p.Role),
+		Principals: p.Principals, SSHKey: ssh.MarshalAuthorizedKey(k.ssh.PublicKey()), TLSKey: tlsKey,
+	}
+	if p.Method == "kubernetes" {
+		path := p.JWTFile
+		if path == "" {
+			path = serviceAccountToken
+		}
+		jwt, err := os.ReadFile(path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("join by service account: %w", err)
+		}
+		req.IDToken = strings.TrimSpace(string(jwt))
+	}
+	return req, k, nil
+}
+
+// Sign turns the auth's answer into an identity; for the auth's own process,
+// which needs no token.
+func Sign(p JoinParams, sign func(*rpc.JoinRequest) (*rpc.JoinResponse, error)) (*Identity, error) {
+	p.Method = "token"
+	req, k, err := Request(p)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := sign(req)
+	if err != nil {
+		return nil, err
+	}
+	return k.identity(p, resp)
+}
+
+func newKeys() (*keys, error) {
+	key, keyPEM, err := ca.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return &keys{ssh: signer, tls: key, tlsPEM: keyPEM}, nil
+}
+
+func (k *keys) identity(p JoinParams, r *rpc.JoinResponse) (*Identity, error) {
+	key, _, _, _, err := ssh.ParseAuthorizedKey(r.SSHCert)
+	if err != nil {
+		return nil, fmt.Errorf("read host certificate: %w", err)
+	}
+	cert, ok := key.(*ssh.Certificate)
+	if !ok {
+		return nil, errors.New("the auth answered with a key, not a certificate")
+	}
+	signer, err := ssh.NewCertSigner(cert, k.ssh)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(r.TLSCert, k.tlsPEM)
+	if err != nil {
+		return nil, fmt.Errorf("read host certificate: %w", err)
+	}
+	return &Identity{
+		HostUUID: p.HostUUID, NodeName: p.NodeName, Cluster: r.Cluster, Role: p.Role, SSH: signer, TLS: pair,
+		hostTLS: r.Authorities.HostTLS, keyPEM: k.tlsPEM, certPEM: r.TLSCert,
+	}, nil
+}
+
+// checkPins compares the authorities that the auth shows with the pins.
+func checkPins(pins []string) func([][]byte, [][]*x509.Certificate) error {
+	if len(pins) == 0 {
+		return nil
+	}
+	return func(raw [][]byte, _ [][]*x509.Certificate) error {
+		for _, der := range raw {
+			cert, err := x509.ParseCertificate(der)
+			if err != nil {
+				return err
+			}
+			for _, pin := range pins {
+				if ca.Pin(cert) == pin {
+					return nil
+				}
+			}
+		}
+		return errors.New("cluster pin does not match: none of the auth's certificate authorities has a configured ca_pin")
+	}
+}
+
+// Save writes the identity's TLS half to path, for tctl.
+func (i *Identity) Save(path string) error {
+	b := append(append(append([]byte{}, i.keyPEM...), i.certPEM...), i.hostTLS...)
+	return os.WriteFile(path, b, 0o600)
+}
+
+// LoadTLS reads what Save wrote: enough for calls to the auth.
+func LoadTLS(path string) (*Identity, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var blocks [][]byte
+	for block, rest := pem.Decode(b); block != nil; block, rest = pem.Decode(rest) {
+		blocks = append(blocks, pem.EncodeToMemory(block))
+	}
+	if len(blocks) != 3 {
+		return nil, fmt.Errorf("%s: want a key and two certificates, found %d PEM blocks", path, len(blocks))
+	}
+	pair, err := tls.X509KeyPair(blocks[1], blocks[0])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	uuid, cluster, _ := strings.Cut(pair.Leaf.Subject.CommonName, ".")
+	return &Identity{
+		HostUUID: uuid, Cluster: cluster, Role: types.SystemRole(pair.Leaf.Subject.Organization[0]), TLS: pair,
+		hostTLS: blocks[2], keyPEM: blocks[0], certPEM: blocks[1],
+	}, nil
+}
