@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/component-base/version"
+
+	"shakedown.dev/shakedown/clusters/embedded/kubelite/node"
 )
 
 // serveControl answers the control socket, one request a connection.
@@ -229,4 +231,13 @@ func dnsAnswers(ctx context.Context) error {
 	defer cancel()
 	_, err := clusterDialer().Resolver.LookupHost(ctx, "kubernetes.default.svc."+clusterDomain+".")
 	return err
+}
+
+// nodeLimits is what the first node says: they are all on the same machine.
+func nodeLimits() limits {
+	l, err := node.ReadLimits(nodeDir(planNode(1).name))
+	if err != nil {
+		return limits{Why: "not known: " + err.Error()}
+	}
+	return limits{MemoryCPU: l.Hold, Why: l.Why}
 }

@@ -219,7 +219,7 @@ func (c *cluster) prepare() error {
 	if c.creds, err = makeCredentials(); err != nil {
 		return err
 	}
-	c.images, err = openImages(c.spec.Images)
+	c.images, err = openImages(c.spec.Images, c.log)
 	return err
 }
 

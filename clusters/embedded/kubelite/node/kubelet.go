@@ -76,21 +76,13 @@ func kubeletServer(cfg Config, limits string) (*options.KubeletServer, error) {
 	c.SerializeImagePulls = false
 	c.EnableControllerAttachDetach = false
 	c.KubeAPIQPS, c.KubeAPIBurst = 100, 200
-	if unprivileged() {
+	if InUserNamespace() {
 		c.FeatureGates = map[string]bool{"KubeletInUserNamespace": true}
 		if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(c.FeatureGates); err != nil {
 			return nil, err
 		}
 	}
 	return &options.KubeletServer{KubeletFlags: *flags, KubeletConfiguration: *c}, nil
-}
-
-// unprivileged says whether root here is an ordinary user of the machine.
-func unprivileged() bool {
-	data, err := os.ReadFile("/proc/self/uid_map")
-	var inside, outside, count uint64
-	_, scanErr := fmt.Sscan(string(data), &inside, &outside, &count)
-	return err == nil && scanErr == nil && !(inside == 0 && outside == 0)
 }
 
 // dependencies are what upstream's main would build, with our runtime in place

@@ -53,7 +53,12 @@ func startKubelet(ctx context.Context, cfg Config, host hostRoot, log *slog.Logg
 	if err != nil {
 		return err
 	}
-	server, err := kubeletServer(cfg, limitsLabel(runtime))
+	var limits Limits
+	limits.Hold, limits.Why = runtime.Limits()
+	if err := writeLimits(cfg.Dir, limits); err != nil {
+		return err
+	}
+	server, err := kubeletServer(cfg, limits.label())
 	if err != nil {
 		return err
 	}

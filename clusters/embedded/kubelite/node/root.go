@@ -63,3 +63,11 @@ func overlayRoot(cfg Config) error {
 	}
 	return os.Chdir("/")
 }
+
+// InUserNamespace says whether root here is an ordinary user of the machine.
+func InUserNamespace() bool {
+	data, err := os.ReadFile("/proc/self/uid_map")
+	var inside, outside uint64
+	_, scanErr := fmt.Sscan(string(data), &inside, &outside)
+	return err == nil && scanErr == nil && (inside != 0 || outside != 0)
+}

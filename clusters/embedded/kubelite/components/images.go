@@ -1,0 +1,126 @@
+package components
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"syscall"
+
+	"shakedown.dev/shakedown/clusters/embedded/kubelite/boot"
+	"shakedown.dev/shakedown/clusters/embedded/kubelite/images"
+)
+
+// imagesLinkFD is the image service's end of the link to kubelite init.
+const imagesLinkFD = 3
+
+// imagesSpec is the copy of ImagesSpec in clusters/embedded/protocol.go.
+type imagesSpec struct {
+	Protocol   int    `json:"protocol"`
+	Name       string `json:"name"`
+	ImageCache string `json:"imageCache"`
+}
+
+// serveImages is the image service of one cluster. It runs outside the
+// cluster's namespaces and ends with the other end of its link, which only
+// kubelite init holds.
+func serveImages([]string) error {
+	var spec imagesSpec
+	if err := json.NewDecoder(os.Stdin).Decode(&spec); err != nil {
+		return fmt.Errorf("images: spec on stdin: %w", err)
+	}
+	syscall.CloseOnExec(imagesLinkFD)
+	conn, err := net.FileConn(os.NewFile(imagesLinkFD, "link"))
+	if err != nil {
+		return fmt.Errorf("images: link: %w", err)
+	}
+	link, ok := conn.(*net.UnixConn)
+	if !ok {
+		return fmt.Errorf("images: descriptor %d is no unix socket", imagesLinkFD)
+	}
+	terms, listener, err := takeOver(link)
+	if err != nil {
+		return fmt.Errorf("images: %w", err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	store, err := images.NewStore(images.Config{
+		Dir: spec.ImageCache, UserNamespace: terms.UserNamespace, HostRoot: terms.HostRoot,
+		Builtins: []images.Builtin{images.Host(), images.Etcd(program)},
+		Log:      slog.New(slog.NewTextHandler(os.Stderr, nil)).With("component", "images"),
+	})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() { failed <- images.Serve(ctx, listener, store) }()
+	go func() { failed <- takeSources(link, store) }()
+	return <-failed
+}
+
+// takeOver receives the terms and the listening socket.
+func takeOver(link *net.UnixConn) (boot.Terms, net.Listener, error) {
+	var t boot.Terms
+	buf, oob := make([]byte, 4096), make([]byte, 64)
+	n, oobn, _, _, err := link.ReadMsgUnix(buf, oob)
+	if err != nil {
+		return t, nil, err
+	}
+	// One message, one line: the sender waits for nothing before it is read.
+	if err := json.Unmarshal(bytes.TrimSuffix(buf[:n], []byte{'\n'}), &t); err != nil {
+		return t, nil, err
+	}
+	msgs, err := syscall.ParseSocketControlMessage(oob[:oobn])
+	if err != nil || len(msgs) != 1 {
+		return t, nil, fmt.Errorf("no listening socket came over the link: %v", err)
+	}
+	fds, err := syscall.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) != 1 {
+		return t, nil, fmt.Errorf("no listening socket came over the link: %v", err)
+	}
+	syscall.CloseOnExec(fds[0])
+	f := os.NewFile(uintptr(fds[0]), "images.sock")
+	defer f.Close()
+	l, err := net.FileListener(f)
+	return t, l, err
+}
+
+// takeSources registers sources until the cluster is gone.
+func takeSources(link *net.UnixConn, store *images.Store) error {
+	lines := bufio.NewReader(link)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var s boot.Source
+		var r boot.Reply
+		err = json.Unmarshal(line, &s)
+		if err == nil {
+			err = store.Add(s.Name, s.Source)
+		}
+		if err != nil {
+			r.Error = err.Error()
+		}
+		answer, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		if _, err := link.Write(append(answer, '\n')); err != nil {
+			return err
+		}
+	}
+}
