@@ -1,0 +1,82 @@
+# make build    the programs, in bin/
+# make test     everything: programs this machine lacks, build, vet, unit tests, end-to-end tests
+# make help     the rest
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := build
+.NOTPARALLEL:
+.PHONY: build deps test vet unit e2e lint bench clean help
+
+export CGO_ENABLED ?= 0
+# Users seldom have the folder of nft and ip in their path.
+export PATH := $(PATH):/usr/sbin:/sbin
+
+GO       ?= go
+KUBELITE := clusters/embedded/kubelite
+STANDIN  := $(wildcard standin/cmd/standin)
+PROGRAMS := bin/shakedown bin/kubelite $(if $(STANDIN),bin/standin)
+
+# kubelite says that it is the Kubernetes it is built from: Teleport and Helm read that version.
+KUBE_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2; exit}' $(KUBELITE)/go.mod)
+KUBE_PARTS    = $(subst ., ,$(KUBE_VERSION:v%=%))
+KUBE_DATE     = $(shell cd $(KUBELITE) && $(GO) list -m -f '{{with .Time}}{{.Format "2006-01-02T15:04:05Z"}}{{end}}' k8s.io/kubernetes)
+STAMP         = -X k8s.io/component-base/version
+KUBE_LDFLAGS  = $(STAMP).gitVersion=$(KUBE_VERSION) $(STAMP).gitMajor=$(word 1,$(KUBE_PARTS)) $(STAMP).gitMinor=$(word 2,$(KUBE_PARTS)) \
+	$(STAMP).gitCommit=$(KUBE_VERSION) $(STAMP).gitTreeState=clean $(STAMP).buildDate=$(or $(KUBE_DATE),1970-01-01T00:00:00Z)
+
+build: $(PROGRAMS)
+
+# The Go tool knows what is out of date; these rules always ask it.
+.PHONY: $(PROGRAMS)
+
+bin/shakedown:
+	$(GO) build -trimpath -o $@ ./cmd/shakedown
+
+bin/kubelite:
+	@echo '$(GO) build -o $@ ./$(KUBELITE)  # Kubernetes $(KUBE_VERSION); minutes when nothing is cached'
+	@cd $(KUBELITE) && $(GO) build -trimpath -ldflags '-s -w $(KUBE_LDFLAGS)' -o $(CURDIR)/$@ .
+
+bin/standin:
+	$(GO) build -trimpath -o $@ ./$(STANDIN)
+
+# The Debian packages of the programs that this machine lacks.
+deps:
+	@.ci/deps
+
+# Unit tests need no cluster; what does is named TestE2E… and runs last, on the programs in bin/.
+test: deps build vet unit e2e
+
+vet:
+	$(GO) vet ./...
+	cd $(KUBELITE) && $(GO) vet ./...
+
+unit:
+	$(GO) test -skip '^TestE2E' ./...
+	cd $(KUBELITE) && $(GO) test -skip '^TestE2E' ./...
+
+# The packages of a folder that have end-to-end tests, the heaviest last.
+e2e-packages = $(shell cd $(1) && grep -rl --include='*_test.go' '^func TestE2E' $(2) 2>/dev/null | xargs -r dirname | sort -u | sed 's,^,./,')
+
+e2e:
+	cd $(KUBELITE) && $(GO) test -count=1 -run '^TestE2E' -timeout 20m $(call e2e-packages,$(KUBELITE),boot cri images node)
+	$(if $(wildcard test/e2e),$(GO) test -count=1 -run '^TestE2E' -timeout 60m $(call e2e-packages,.,test))
+
+lint: vet
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not formatted:"; echo "$$out"; exit 1; fi
+	GOOS=darwin $(GO) build -o /dev/null ./cmd/shakedown
+	@if command -v staticcheck >/dev/null; then staticcheck ./...; else echo 'staticcheck is not installed: left out'; fi
+
+bench: build
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+clean:
+	rm -rf bin
+
+help:
+	@echo 'build  programs in bin/: $(notdir $(PROGRAMS))'
+	@echo 'deps   install the Debian packages that are missing (as root), or name them'
+	@echo 'test   deps, build, vet, unit and end-to-end tests'
+	@echo 'unit   unit tests alone          e2e    end-to-end tests alone, on bin/'
+	@echo 'lint   formatting, vet, macOS    bench  benchmarks'
+	@echo 'clean  remove bin/'
