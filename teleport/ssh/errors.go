@@ -139,7 +139,7 @@ func routeHint(low string, t Target) string {
 		return "several nodes have that name: route by the node's UUID"
 	case strings.Contains(low, "unknown cluster"):
 		return fmt.Sprintf("%q is not the cluster's name", t.Cluster)
-	case strings.Contains(low, "not found"), strings.Contains(low, "offline"), strings.Contains(low, "no tunnel"), strings.Contains(low, "not connected"), strings.Contains(low, "failed to connect"), strings.Contains(low, "failed dialing"):
+	case strings.Contains(low, "not found"), strings.Contains(low, "unable to locate"), strings.Contains(low, "offline"), strings.Contains(low, "no tunnel"), strings.Contains(low, "not connected"), strings.Contains(low, "failed to connect"), strings.Contains(low, "failed dialing"):
 		return "the agent is not registered, or has no tunnel to this proxy (yet, or any more)"
 	}
 	return ""
