@@ -10,7 +10,6 @@ func Rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("", []string{"services", "nodes"}, "get", "list", "watch"),
 		rule("", []string{"services/status"}, "patch"),
-
 		rule("", []string{"persistentvolumes"}, "get", "list", "watch", "create", "delete", "update", "patch"),
 		rule("", []string{"persistentvolumeclaims"}, "get", "list", "watch", "update"),
 		rule("", []string{"events"}, "create", "patch", "update"),

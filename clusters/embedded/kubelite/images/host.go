@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Builtin is an image that the program brings along.
@@ -62,7 +64,7 @@ func (s *Store) fromBuiltin(ctx context.Context, r ref, name string) (record, er
 		}
 		layers = []layerRef{{Key: key}}
 	}
-	return s.hostRecord(ctx, r, b.Spec, layers, "builtin", at.repo)
+	return s.hostRecord(r, b.Spec, layers, "builtin", at.repo)
 }
 
 // fromHost makes an image of a folder over this machine's root. A folder that is
@@ -92,14 +94,14 @@ func (s *Store) fromHost(ctx context.Context, r ref, dir string) (record, error)
 		}
 		layer.Dir = ""
 	}
-	rec, err := s.hostRecord(ctx, r, spec, []layerRef{layer}, "host", dir)
+	rec, err := s.hostRecord(r, spec, []layerRef{layer}, "host", dir)
 	rec.Stamp = stamp
 	return rec, err
 }
 
 // hostRecord puts layers over this machine's root. The ID is a digest of what
 // describes the image, since nothing has hashed its contents.
-func (s *Store) hostRecord(ctx context.Context, r ref, spec Spec, layers []layerRef, kind, from string) (record, error) {
+func (s *Store) hostRecord(r ref, spec Spec, layers []layerRef, kind, from string) (record, error) {
 	rec := record{Name: r.full, Tag: r.tag(), Layers: layers, Image: Image{
 		Env: spec.env(), Entrypoint: spec.Entrypoint, Cmd: spec.Cmd,
 		WorkingDir: spec.WorkingDir, User: spec.User, StopSignal: spec.StopSignal,
@@ -111,15 +113,7 @@ func (s *Store) hostRecord(ctx context.Context, r ref, spec Spec, layers []layer
 		}
 		rec.Size += size
 	}
-	if s.cfg.HostRoot != "" {
-		rec.Layers = append(rec.Layers, layerRef{Dir: s.cfg.HostRoot})
-	} else {
-		key, binds, err := s.skeleton(ctx)
-		if err != nil {
-			return record{}, err
-		}
-		rec.Layers, rec.Image.Binds = append(rec.Layers, layerRef{Key: key}), binds
-	}
+	rec.Layers = append(rec.Layers, layerRef{Dir: s.cfg.HostRoot})
 	text, err := json.Marshal(struct {
 		Kind, From string
 		Spec       Spec
@@ -231,3 +225,5 @@ func stageFile(ctx context.Context, from, to string) (uint64, error) {
 	}
 	return uint64(n), os.Chtimes(to, info.ModTime(), info.ModTime())
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

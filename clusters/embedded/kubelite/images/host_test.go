@@ -103,21 +103,3 @@ func TestBuiltins(t *testing.T) {
 		t.Error("another name for a built-in is another image")
 	}
 }
-
-func TestWithoutAHostRootTheImageHasBinds(t *testing.T) {
-	s := testStore(t, t.TempDir(), func(c *Config) { c.HostRoot, c.Builtins = "", []Builtin{Host()} })
-	img := pull(t, s, HostImage)
-	if !slices.Contains(img.Binds, "/usr") || len(img.Layers) != 1 {
-		t.Fatalf("image %+v", img)
-	}
-	for _, bind := range img.Binds {
-		if info, err := os.Stat(filepath.Join(img.Layers[0], bind)); err != nil || !info.IsDir() {
-			t.Errorf("no directory to mount %s on (%v)", bind, err)
-		}
-	}
-	for _, dir := range []string{"proc", "dev", "sys", "tmp", "var/tmp"} {
-		if info, err := os.Stat(filepath.Join(img.Layers[0], dir)); err != nil || !info.IsDir() {
-			t.Errorf("no %s (%v)", dir, err)
-		}
-	}
-}

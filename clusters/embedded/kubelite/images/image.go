@@ -15,10 +15,6 @@ type Image struct {
 	ID string
 	// Layers are the read-only lower directories, topmost first.
 	Layers []string
-	// Binds are directories of this machine that belong below the layers but
-	// cannot be part of them: at each path the container shows an overlay of the
-	// layers' own directories of that path over the machine's.
-	Binds []string `json:",omitempty"`
 
 	Env, Entrypoint, Cmd         []string
 	WorkingDir, User, StopSignal string

@@ -136,6 +136,13 @@ func TestHostRootIsALayer(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, "bin/sh")); err != nil {
 		t.Errorf("no shell: %v", err)
 	}
+	for name, mode := range map[string]os.FileMode{"tmp": os.ModeDir | os.ModeSticky | 0o777, "run": os.ModeDir | 0o755} {
+		entries, err := os.ReadDir(filepath.Join(root, name))
+		info, serr := os.Stat(filepath.Join(root, name))
+		if err != nil || serr != nil || len(entries) > 0 || info.Mode() != mode {
+			t.Errorf("/%s: %v %v (%v, %v); want it empty with mode %v", name, entries, info, err, serr, mode)
+		}
+	}
 	check(t, os.WriteFile(filepath.Join(root, "written"), nil, 0o600))
 	if _, err := os.Stat("/written"); err == nil {
 		t.Error("the container wrote to the machine")

@@ -23,8 +23,8 @@ type Config struct {
 	// UserNamespace says that layers will be mounted with the option userxattr.
 	UserNamespace bool
 	// HostRoot is where, in the runtime's mount namespace, this machine's root can
-	// be read as an overlay's lower directory; see MountHostRoot. Empty: images on
-	// top of this machine's root use Image.Binds instead.
+	// be read as an overlay's lower directory; see MountHostRoot. Empty means "/",
+	// which only a runtime that mounts directory by directory can use.
 	HostRoot string
 	// Transport reaches registries; nil is the default one.
 	Transport http.RoundTripper
@@ -60,6 +60,9 @@ func NewStore(cfg Config) (*Store, error) {
 	}
 	if cfg.Transport == nil {
 		cfg.Transport = remote.DefaultTransport
+	}
+	if cfg.HostRoot == "" {
+		cfg.HostRoot = "/"
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
