@@ -15,6 +15,7 @@ import (
 type CA struct {
 	t   testing.TB
 	key ssh.Signer
+	tls tlsCA
 }
 
 // NewCA makes an authority with a fresh key.
@@ -60,6 +61,12 @@ func (c *CA) issue(cert *ssh.Certificate) ssh.Signer {
 		c.t.Fatal(err)
 	}
 	return signer
+}
+
+// sign certifies a host key for these principals alone.
+func (c *CA) sign(key ssh.PublicKey, principals []string) (*ssh.Certificate, error) {
+	cert := &ssh.Certificate{Key: key, CertType: ssh.HostCert, ValidPrincipals: principals, ValidBefore: uint64(time.Now().Add(time.Hour).Unix())}
+	return cert, cert.SignCert(rand.Reader, c.key)
 }
 
 func newKey(t testing.TB) ssh.Signer {

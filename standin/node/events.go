@@ -1,0 +1,142 @@
+package node
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/gravitational/teleport/api/types/events"
+
+	"shakedown.dev/shakedown/standin/recorder"
+)
+
+const protocolSSH = "ssh"
+
+func (c *Conn) userMetadata() events.UserMetadata {
+	return events.UserMetadata{Login: c.User(), User: c.Identity.User, Impersonator: c.Identity.Certificate.Extensions["impersonator"]}
+}
+
+func (c *Conn) connectionMetadata() events.ConnectionMetadata {
+	m := events.ConnectionMetadata{RemoteAddr: c.wire.RemoteAddr().String(), Protocol: protocolSSH}
+	if !c.srv.cfg.Tunnel {
+		m.LocalAddr = c.wire.LocalAddr().String()
+	}
+	return m
+}
+
+// meta is what all events of a session begin with. The cluster's name is added when they are emitted.
+func (s *session) meta(kind, code string) events.Metadata {
+	return events.Metadata{Type: kind, Code: code}
+}
+
+func (s *session) sessionMetadata() events.SessionMetadata {
+	return events.SessionMetadata{SessionID: s.id}
+}
+
+func (s *session) startEvent() *events.SessionStart {
+	e := &events.SessionStart{
+		Metadata: s.meta(recorder.TypeStart, recorder.CodeStart), ServerMetadata: s.conn.target.Server, SessionMetadata: s.sessionMetadata(),
+		UserMetadata: s.conn.userMetadata(), ConnectionMetadata: s.conn.connectionMetadata(), SessionRecording: s.mode,
+	}
+	if s.command != "" {
+		e.InitialCommand = []string{s.command}
+	} else {
+		e.InitialCommand = []string{""}
+	}
+	if s.pty != nil {
+		e.TerminalSize = terminalSize(s.pty.Width, s.pty.Height)
+	}
+	return e
+}
+
+func terminalSize(width, height uint32) string { return fmt.Sprintf("%d:%d", width, height) }
+
+func (s *session) resizeEvent(width, height uint32) *events.Resize {
+	return &events.Resize{
+		Metadata: s.meta(recorder.TypeResize, recorder.CodeResize), ServerMetadata: s.conn.target.Server, SessionMetadata: s.sessionMetadata(),
+		UserMetadata: s.conn.userMetadata(), TerminalSize: terminalSize(width, height),
+	}
+}
+
+func (s *session) leaveEvent() *events.SessionLeave {
+	return &events.SessionLeave{
+		Metadata: s.meta(recorder.TypeLeave, recorder.CodeLeave), ServerMetadata: s.conn.target.Server, SessionMetadata: s.sessionMetadata(),
+		UserMetadata: s.conn.userMetadata(),
+	}
+}
+
+func (s *session) endEvent() *events.SessionEnd {
+	return &events.SessionEnd{
+		Metadata: s.meta(recorder.TypeEnd, recorder.CodeEnd), ServerMetadata: s.conn.target.Server, SessionMetadata: s.sessionMetadata(),
+		UserMetadata: s.conn.userMetadata(), ConnectionMetadata: s.conn.connectionMetadata(),
+		Interactive: s.pty != nil, StartTime: s.started, EndTime: time.Now().UTC(), SessionRecording: s.mode,
+		Participants: []string{s.conn.Identity.User},
+	}
+}
+
+// dataEvent reports what the connection carried since it began. It goes to the audit log only.
+func (s *session) dataEvent() *events.SessionData {
+	return &events.SessionData{
+		Metadata: s.meta(recorder.TypeData, recorder.CodeData), ServerMetadata: s.conn.target.Server, SessionMetadata: s.sessionMetadata(),
+		UserMetadata: s.conn.userMetadata(), ConnectionMetadata: s.conn.connectionMetadata(),
+		BytesTransmitted: uint64(s.conn.wire.written.Load()), BytesReceived: uint64(s.conn.wire.read.Load()),
+	}
+}
+
+func (s *session) execEvent(exit Exit) *events.Exec {
+	e := &events.Exec{
+		Metadata: s.meta(recorder.TypeExec, recorder.CodeExec), ServerMetadata: s.conn.target.Server, SessionMetadata: s.sessionMetadata(),
+		UserMetadata: s.conn.userMetadata(), ConnectionMetadata: s.conn.connectionMetadata(),
+		CommandMetadata: events.CommandMetadata{Command: s.command, ExitCode: strconv.FormatUint(uint64(exit.Status), 10)},
+	}
+	if exit.Status != 0 || exit.Signal != "" {
+		e.Code = recorder.CodeExecFailure
+		e.Error = fmt.Sprintf("exit status %d", exit.Status)
+	}
+	return e
+}
+
+func (s *session) subsystemEvent(err error) *events.Subsystem {
+	e := &events.Subsystem{
+		Metadata: s.meta(recorder.TypeSubsystem, recorder.CodeSubsystem), UserMetadata: s.conn.userMetadata(),
+		ConnectionMetadata: s.conn.connectionMetadata(), Name: s.subsystem,
+	}
+	if err != nil {
+		e.Code, e.Error = recorder.CodeSubsystemFailure, err.Error()
+	}
+	return e
+}
+
+func (c *Conn) portEvent(addr string, err error) *events.PortForward {
+	e := &events.PortForward{
+		Metadata:     events.Metadata{Type: recorder.TypePortForward, Code: recorder.CodePortForward},
+		UserMetadata: c.userMetadata(), ConnectionMetadata: c.connectionMetadata(), Addr: addr,
+		Status: events.Status{Success: err == nil},
+	}
+	if err != nil {
+		e.Code, e.Status.Error = recorder.CodePortForwardFailure, err.Error()
+	}
+	return e
+}
+
+// environment is what the real node sets beside the login's own environment.
+func (s *session) environment() []string {
+	env := append([]string(nil), s.env...)
+	remoteHost, remotePort, err1 := net.SplitHostPort(s.conn.wire.RemoteAddr().String())
+	localHost, localPort, err2 := net.SplitHostPort(s.conn.wire.LocalAddr().String())
+	if err1 == nil && err2 == nil {
+		env = append(env,
+			fmt.Sprintf("SSH_CLIENT=%s %s %s", remoteHost, remotePort, localPort),
+			fmt.Sprintf("SSH_CONNECTION=%s %s %s %s", remoteHost, remotePort, localHost, localPort))
+	}
+	if s.pty != nil {
+		env = append(env, "TERM="+s.pty.Term)
+	}
+	return append(env,
+		"SSH_SESSION_ID="+s.id,
+		"SSH_TELEPORT_HOST_UUID="+s.conn.target.Server.ServerID,
+		"SSH_TELEPORT_CLUSTER_NAME="+s.conn.srv.cfg.Auth.Identity().Cluster,
+		"SSH_TELEPORT_USER="+s.conn.Identity.User,
+	)
+}

@@ -1,0 +1,203 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gravitational/teleport/api/types/events"
+
+	"shakedown.dev/shakedown/standin/faults"
+	"shakedown.dev/shakedown/standin/recorder"
+	"shakedown.dev/shakedown/standin/sshutil"
+)
+
+// launch starts the program that a shell, exec or subsystem request asked for; begin lets it run.
+func (s *session) launch(ctx context.Context) error {
+	if s.running() != nil {
+		return errors.New("a program runs in this session already")
+	}
+	if err := s.permit(); err != nil {
+		return err
+	}
+	if s.wantShell && s.pty == nil {
+		// The real node gives every shell a terminal.
+		s.pty = &PTY{Modes: map[uint8]uint32{}}
+		s.pty.fill()
+	}
+	if s.subsystem == "" {
+		if err := s.openRecording(ctx); err != nil {
+			return err
+		}
+	}
+	p, err := s.conn.target.Runner.Start(ctx, Request{
+		Login: s.conn.User(), Command: s.command, Subsystem: s.subsystem, PTY: s.pty, Env: s.environment(), ClientEnv: s.env, SessionID: s.id, Conn: s.conn,
+	})
+	if s.subsystem != "" {
+		s.conn.srv.cfg.Emitter.Emit(s.subsystemEvent(err))
+	}
+	if err != nil {
+		s.abandon(ctx)
+		return err
+	}
+	s.mu.Lock()
+	s.program = p
+	s.mu.Unlock()
+	if s.audited {
+		s.emit(s.startEvent())
+		s.conn.srv.running(s)
+	}
+	return nil
+}
+
+func (s *session) permit() error {
+	id := s.conn.Identity
+	if s.pty != nil && !id.Permits(sshutil.PermitPTY) {
+		return errors.New("pty not permitted by certificate")
+	}
+	if s.subsystem == "sftp" && (!s.conn.srv.cfg.FileCopy || !s.conn.Access.FileCopying()) {
+		return errors.New("file copying via SCP or SFTP is not permitted")
+	}
+	return nil
+}
+
+// openRecording makes the session known: tracker first, as a session nobody can track is refused, then the recording.
+func (s *session) openRecording(ctx context.Context) error {
+	srv := s.conn.srv
+	if err := srv.track(ctx, s); err != nil {
+		return fmt.Errorf("track session: %w", err)
+	}
+	rec, err := srv.cfg.Recorder.Open(ctx, recorder.Options{
+		SessionID: s.id, Mode: s.mode, ServerID: s.conn.target.Server.ServerID,
+		Discard: recorder.AtProxy(s.mode) != srv.cfg.AtProxy,
+		Strict:  s.conn.Access.StrictRecording(),
+		Lost:    s.recordingLost,
+	})
+	if err != nil {
+		srv.untrack(s.id)
+		return fmt.Errorf("session terminating: %w", err)
+	}
+	s.recorder, s.audited = rec, true
+	return nil
+}
+
+func (s *session) abandon(ctx context.Context) {
+	if s.audited {
+		s.conn.srv.untrack(s.id)
+		s.recorder.Complete(ctx)
+	}
+}
+
+// recordingLost ends a session that must be recorded and warns in one that need not.
+func (s *session) recordingLost(error) {
+	if !s.conn.Access.StrictRecording() {
+		io.WriteString(s.ch, "Warning: Session recording is disabled due to an error.\r\n")
+		return
+	}
+	if p := s.running(); p != nil {
+		p.Kill()
+	}
+}
+
+func (s *session) emit(event events.AuditEvent) {
+	if s.recorder == nil {
+		return
+	}
+	if err := s.recorder.Emit(event); err != nil {
+		s.conn.srv.cfg.Log.Warn("emit session event", "session", s.id, "type", event.GetType(), "err", err)
+	}
+}
+
+// begin lets a program that was just launched run, once.
+func (s *session) begin() {
+	p := s.running()
+	if p == nil || s.strikes != nil {
+		return
+	}
+	s.strikes = s.armFaults()
+	go s.run(p)
+}
+
+// run serves the program and ends the session after it.
+func (s *session) run(p Program) {
+	srv := s.conn.srv
+	interactive := s.audited && s.pty != nil
+	var out io.Writer = s.ch
+	if interactive {
+		srv.cfg.Sessions.Inc()
+		defer srv.cfg.Sessions.Dec()
+		out = recorded{s.recorder, s.ch}
+	}
+	exit := p.Run(s.ch, out, s.ch.Stderr())
+	for _, t := range s.strikes {
+		t.Stop()
+	}
+	exit.send(s.ch)
+	s.ch.Close()
+	if !s.audited || srv.abandoned.Load() {
+		return
+	}
+	s.finish(exit, interactive)
+}
+
+// finish writes the end of the session into recording and audit log.
+func (s *session) finish(exit Exit, interactive bool) {
+	srv := s.conn.srv
+	if s.command != "" {
+		s.emit(s.execEvent(exit))
+	}
+	if interactive {
+		s.emit(s.leaveEvent())
+	} else {
+		time.Sleep(execLinger)
+	}
+	s.emit(s.endEvent())
+	srv.ended(s)
+	if err := s.recorder.Complete(context.Background()); err != nil {
+		srv.cfg.Log.Warn("complete recording", "session", s.id, "err", err)
+	}
+	srv.cfg.Emitter.Emit(s.dataEvent())
+	srv.cfg.Faults.Forget(s.id)
+}
+
+// recorded writes output into the recording before the client gets it, so that what a client has seen was recorded.
+type recorded struct {
+	recorder *recorder.Recorder
+	client   io.Writer
+}
+
+func (r recorded) Write(p []byte) (int, error) {
+	if _, err := r.recorder.Write(p); err != nil {
+		return 0, err
+	}
+	return r.client.Write(p)
+}
+
+// armFaults sets the planted faults of this session's transport going. It never returns nil.
+func (s *session) armFaults() []*time.Timer {
+	timers := []*time.Timer{}
+	reg, w := s.conn.srv.cfg.Faults, s.conn.wire
+	arm := func(name faults.Name, strike func(faults.Rule) string) {
+		rule, ok := reg.Active(name, s.id)
+		if !ok {
+			return
+		}
+		timers = append(timers, time.AfterFunc(rule.After, func() { reg.Record(name, s.id, strike(rule)) }))
+	}
+	arm(faults.DropSilently, func(faults.Rule) string {
+		w.Close()
+		return "transport closed without exit status or message"
+	})
+	arm(faults.HalfOpen, func(faults.Rule) string {
+		w.strike(wireHalfOpen, 0)
+		return "transport neither read nor written any more, left open"
+	})
+	arm(faults.Stall, func(rule faults.Rule) string {
+		lasting := rule.Duration(30 * time.Second)
+		w.strike(wireStalled, lasting)
+		return "transport held for " + lasting.String()
+	})
+	return timers
+}
