@@ -184,7 +184,7 @@ func (d *decoder) closed(n *yaml.Node) *Closed {
 }
 
 func (d *decoder) open(n *yaml.Node) *Open {
-	o := Open{Distribution: "poisson"}
+	o, before := Open{Distribution: "poisson"}, len(d.problems)
 	ok := d.object(n, "the open model",
 		optional("rate", func(n *yaml.Node) {
 			var l Leg
@@ -212,7 +212,7 @@ func (d *decoder) open(n *yaml.Node) *Open {
 			d.reportf(n, "step %d needs for: only the last may have no end", i+1)
 		}
 	}
-	if last := len(o.Legs) - 1; last >= 0 && o.peak() == 0 {
+	if len(d.problems) == before && o.peak() == 0 {
 		d.reportf(n, "no session would ever begin: every rate is 0")
 	}
 	return &o

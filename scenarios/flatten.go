@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"time"
 )
 
 // maxSteps bounds what repetitions may unfold to.
@@ -149,7 +150,7 @@ func (f *flattener) rounds(e *Entry, in scope, begun Need) {
 		in.round = max(outer-1, 0)*e.Repeat.Times + r
 		in.number = fmt.Sprintf("%s.%d", number, r)
 		begun.Plus = Span(r-1) * e.Repeat.Every
-		if r == 1 || begun.Plus > 0 {
+		if begun.Plus > 0 {
 			in.first = append(in.first, begun)
 		}
 		last := f.entries(e.Repeat.Sequence, in)
@@ -166,7 +167,7 @@ func (f *flattener) draws(e *Entry, in scope, begun Need) {
 	rng := rand.New(rand.NewPCG(derive(f.seed, "random/"+in.parent), 0))
 	needs := []Need{begun}
 	for i := 1; ; i++ {
-		begun.Plus += Span(max(e.Random.Every.Draw(rng), 1))
+		begun.Plus += Span(max(e.Random.Every.Draw(rng).Round(time.Millisecond), time.Millisecond))
 		if begun.Plus >= Span(e.Random.For) || len(f.steps) >= maxSteps {
 			return
 		}
@@ -200,11 +201,11 @@ func (f *flattener) needs(e *Entry, in scope) []Need {
 	default:
 		needs = slices.Clone(in.first)
 	}
-	if in.parent != "" && (e.At != nil || len(e.After) > 0) {
-		needs = append(needs, Need{Step: in.parent, Point: Started})
-	}
 	for i := range needs {
 		needs[i].Plus += e.Delay
+	}
+	if in.parent != "" && (e.At != nil || len(e.After) > 0) {
+		needs = append(needs, Need{Step: in.parent, Point: Started})
 	}
 	return needs
 }

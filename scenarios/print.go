@@ -77,7 +77,9 @@ func (t *printer) load(p *Plan) {
 		if s.Start > 0 || s.For > 0 {
 			t.linef(2, "from %s on%s", s.Start, forText(s.For))
 		}
-		t.linef(2, "about %d held", s.Held)
+		if s.Held > 0 {
+			t.linef(2, "about %d held", s.Held)
+		}
 	}
 }
 
@@ -135,7 +137,7 @@ func (s Session) String() string {
 }
 
 func (t *printer) timeline(p *Plan) {
-	t.linef(0, "timeline")
+	t.linef(0, "timeline, at least %s and what the actions and conditions take", FormatDuration(p.LeastTime()))
 	for _, s := range p.Timeline {
 		depth := 1 + strings.Count(s.Number, ".")
 		t.linef(depth, "%s. %s: %s", s.Number, s.ID, s.what())
@@ -158,18 +160,22 @@ func (s Step) what() string {
 	case s.Group == GroupRepeat:
 		return "repeat"
 	}
+	if s.Group == GroupRandom {
+		return "at random, one at a time"
+	}
 	return "in " + string(s.Group)
 }
 
 // String is the action with its targets and arguments.
 func (d Do) String() string {
 	var parts []string
+	if whom := d.Selects["select"]; whom != nil {
+		parts = append(parts, whom.String())
+	}
 	for _, name := range sortedKeys(d.Selects) {
-		prefix := ""
 		if name != "select" {
-			prefix = name + " "
+			parts = append(parts, name+" "+d.Selects[name].String())
 		}
-		parts = append(parts, prefix+d.Selects[name].String())
 	}
 	for _, name := range sortedKeys(d.Args) {
 		parts = append(parts, fmt.Sprintf("%s %v", name, d.Args[name]))

@@ -92,7 +92,7 @@ func FormatRate(perSecond float64) string {
 
 // FormatShare is a share as a percentage.
 func FormatShare(share float64) string {
-	return strconv.FormatFloat(math.Round(share*1e6)/1e4, 'g', -1, 64) + "%"
+	return strconv.FormatFloat(math.Round(share*1e4)/1e2, 'g', -1, 64) + "%"
 }
 
 // FormatDuration leaves out the units that are zero: 10m, not 10m0s.

@@ -70,7 +70,7 @@ func (s Selection) String() string {
 	case s.All:
 		amount = "all"
 	case s.Share > 0:
-		amount = FormatShare(s.Share)
+		amount = FormatShare(s.Share) + " of the"
 	}
 	if s.Component == "" {
 		return amount + " " + plural("node", s.Count) + " " + s.Node.String() + s.order()

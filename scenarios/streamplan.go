@@ -160,7 +160,7 @@ func (l Leg) reach(t, gap float64) (step, area float64) {
 	rate := l.From + slope*t
 	if left := length - t; length > 0 {
 		area = rate*left + slope*left*left/2
-		if area <= gap {
+		if area < gap-1e-9 {
 			return -1, area
 		}
 	}
