@@ -23,7 +23,6 @@ import (
 // fromArchive reads an archive made by docker save, or a tar of an OCI layout,
 // also compressed with gzip or zstd.
 func (s *Store) fromArchive(ctx context.Context, r ref, file string) (record, error) {
-	stamp := s.stamp(source{kindArchive, file})
 	plain, remove, err := s.decompressed(ctx, file)
 	if err != nil {
 		return record{}, err
@@ -33,14 +32,10 @@ func (s *Store) fromArchive(ctx context.Context, r ref, file string) (record, er
 	if err != nil {
 		return record{}, err
 	}
-	var rec record
 	if kind == "manifest.json" {
-		rec, err = s.fromDockerArchive(ctx, r, plain)
-	} else {
-		rec, err = s.fromLayoutArchive(ctx, r, plain)
+		return s.fromDockerArchive(ctx, r, plain)
 	}
-	rec.Stamp = stamp
-	return rec, err
+	return s.fromLayoutArchive(ctx, r, plain)
 }
 
 // decompressed returns the archive as a plain tar: layers are read in any order,

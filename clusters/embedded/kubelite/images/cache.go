@@ -59,6 +59,10 @@ func openCache(dir string, userNamespace bool) (*cache, error) {
 	if userNamespace {
 		c.form = "user"
 	}
+	// Private images are nobody else's to read.
+	if err := os.MkdirAll(abs, 0o700); err != nil {
+		return nil, fmt.Errorf("image cache: %w", err)
+	}
 	for _, sub := range []string{filepath.Join("layers", c.form), "locks", "names", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(abs, sub), 0o755); err != nil {
 			return nil, fmt.Errorf("image cache: %w", err)

@@ -71,7 +71,6 @@ func (s *Store) fromBuiltin(ctx context.Context, r ref, name string) (record, er
 // a tree of its own is used where it is; one of programs is linked or copied to
 // a tree that has them under mountPath.
 func (s *Store) fromHost(ctx context.Context, r ref, dir string) (record, error) {
-	stamp := s.stamp(source{kindHost, dir})
 	info, err := os.Stat(dir)
 	if err != nil {
 		return record{}, err
@@ -94,9 +93,7 @@ func (s *Store) fromHost(ctx context.Context, r ref, dir string) (record, error)
 		}
 		layer.Dir = ""
 	}
-	rec, err := s.hostRecord(r, spec, []layerRef{layer}, "host", dir)
-	rec.Stamp = stamp
-	return rec, err
+	return s.hostRecord(r, spec, []layerRef{layer}, "host", dir)
 }
 
 // hostRecord puts layers over this machine's root. The ID is a digest of what

@@ -17,7 +17,6 @@ var nameAnnotations = [...]string{"io.containerd.image.name", "org.opencontainer
 
 // fromLayout reads an OCI image layout.
 func (s *Store) fromLayout(ctx context.Context, r ref, dir string) (record, error) {
-	stamp := s.stamp(source{kindOCI, dir})
 	index, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
 		return record{}, fmt.Errorf("no OCI layout: %w", err)
@@ -26,9 +25,7 @@ func (s *Store) fromLayout(ctx context.Context, r ref, dir string) (record, erro
 	if err != nil {
 		return record{}, err
 	}
-	rec, err := s.unpack(ctx, r, img, digest.String())
-	rec.Stamp = stamp
-	return rec, err
+	return s.unpack(ctx, r, img, digest.String())
 }
 
 // imageOf picks the image of that name from an index, and this machine's kind of

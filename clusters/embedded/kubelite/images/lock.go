@@ -34,7 +34,7 @@ func lockFile(ctx context.Context, file string, how int) (*fileLock, error) {
 	case err = <-done:
 	case <-ctx.Done():
 		go func() { <-done; f.Close() }()
-		return nil, fmt.Errorf("wait for another process to unpack the same layer: %w", ctx.Err())
+		return nil, fmt.Errorf("wait for another to unpack the same: %w", ctx.Err())
 	}
 	if err != nil {
 		f.Close()

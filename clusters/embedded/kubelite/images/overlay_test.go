@@ -148,3 +148,24 @@ func TestHostRootIsALayer(t *testing.T) {
 		t.Error("the container wrote to the machine")
 	}
 }
+
+func TestFullDiskIsSaidAndLeavesNothing(t *testing.T) {
+	if !inMountNamespace(t, true) {
+		return
+	}
+	dir := os.Getenv(overlayTestDir)
+	check(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"))
+	s := testStore(t, dir)
+	layer := testLayer(t, entry{name: "small", body: "x"}, entry{name: "big", body: strings.Repeat("x", 2<<20)})
+	diff, err := layer.DiffID()
+	check(t, err)
+	err = s.unpackLayer(context.Background(), layer, diff)
+	for _, want := range []string{`layer sha256:`, `entry "big"`, "no space left on device", "image cache " + dir, "MiB"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "layers", "*", "*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

@@ -22,7 +22,7 @@ type record struct {
 	Size   uint64
 	Image  Image // without ID and Layers
 	Layers []layerRef
-	Stamp  string `json:",omitempty"` // of a source on this machine: what it looked like
+	Stamp  string `json:",omitempty"` // of the source, when this was fetched
 }
 
 // layerRef is a layer of the cache, or a directory of this machine.
@@ -35,11 +35,12 @@ func (s *Store) nameFile(full string) string {
 func (s *Store) saveName(rec record) error { return writeJSON(s.nameFile(rec.Name), rec) }
 
 // loadName returns what a registry's name meant when last pulled, by this run or
-// an earlier one, if every layer is still there.
-func (s *Store) loadName(full string) (record, error) {
+// an earlier one, if every layer is still there and it was pulled from where it
+// would be pulled from now.
+func (s *Store) loadName(full, stamp string) (record, error) {
 	var rec record
 	err := readJSON(s.nameFile(full), &rec)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !s.complete(rec) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (rec.Stamp != stamp || !s.complete(rec)) {
 		return rec, ErrNotFound
 	}
 	return rec, err
@@ -133,10 +134,12 @@ func (s *Store) Remove(_ context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
-// stamp says what a source on this machine looks like now, so that one that was
-// built again is read again. It reads no contents.
+// stamp says what a source looks like now, so that one that was built again is
+// read again. It reads no contents; of a registry it is the other name given.
 func (s *Store) stamp(from source) string {
 	switch from.kind {
+	case kindRegistry:
+		return from.arg
 	case kindArchive:
 		return fileStamp(from.arg)
 	case kindOCI:

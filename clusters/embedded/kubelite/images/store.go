@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"golang.org/x/sys/unix"
 )
 
 // Config is what a Store works with.
@@ -115,7 +116,12 @@ func (s *Store) Pull(ctx context.Context, name string, auth Auth) (string, error
 		return "", err
 	}
 	from, matched := s.source(r)
-	rec, err := s.fetch(ctx, r, from, auth)
+	var rec record
+	if from.local() {
+		rec, err = s.atHand(ctx, r, from)
+	} else {
+		rec, err = s.fetch(ctx, r, from, auth)
+	}
 	if err == nil {
 		return rec.ID, nil
 	}
@@ -137,19 +143,41 @@ func (s *Store) source(r ref) (source, bool) {
 	return source{kind: kindRegistry}, false
 }
 
-func (s *Store) fetch(ctx context.Context, r ref, from source, auth Auth) (record, error) {
-	start := time.Now()
-	rec, err := s.fetchFrom(ctx, r, from, auth)
+// atHand returns the image of a source on this machine, read once and again when
+// the source has changed. Of several callers one reads and the others wait.
+func (s *Store) atHand(ctx context.Context, r ref, from source) (record, error) {
+	lock, err := lockFile(ctx, s.cache.lockPath(hexKey(from.String()), "source"), unix.LOCK_EX)
 	if err != nil {
-		return rec, err
+		return record{}, err
 	}
-	s.cfg.Log.Debug("image ready", "image", r.full, "source", from.String(), "id", rec.ID, "took", time.Since(start))
-	if !from.local() {
-		return rec, s.saveName(rec)
+	defer lock.unlock()
+	s.mu.Lock()
+	rec, ok := s.local[r.full]
+	s.mu.Unlock()
+	if ok && rec.Stamp == s.stamp(from) {
+		return rec, nil
+	}
+	if rec, err = s.fetch(ctx, r, from, Auth{}); err != nil {
+		return rec, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.local[r.full] = rec
+	return rec, nil
+}
+
+func (s *Store) fetch(ctx context.Context, r ref, from source, auth Auth) (record, error) {
+	start := time.Now()
+	stamp := s.stamp(from) // before the reading, or a change meanwhile would pass unseen
+	rec, err := s.fetchFrom(ctx, r, from, auth)
+	if err != nil {
+		return rec, err
+	}
+	rec.Stamp = stamp
+	s.cfg.Log.Debug("image ready", "image", r.full, "source", from.String(), "id", rec.ID, "took", time.Since(start))
+	if !from.local() {
+		return rec, s.saveName(rec)
+	}
 	return rec, nil
 }
 
@@ -181,15 +209,9 @@ func (s *Store) find(ctx context.Context, name string) (record, error) {
 	}
 	from, _ := s.source(r)
 	if !from.local() {
-		return s.loadName(r.full)
+		return s.loadName(r.full, s.stamp(from))
 	}
-	s.mu.Lock()
-	rec, ok := s.local[r.full]
-	s.mu.Unlock()
-	if ok && rec.Stamp == s.stamp(from) {
-		return rec, nil
-	}
-	rec, err = s.fetch(ctx, r, from, Auth{})
+	rec, err := s.atHand(ctx, r, from)
 	if err != nil {
 		return rec, fmt.Errorf("image %q: source %s: %w", name, from, err)
 	}

@@ -1,9 +1,11 @@
 package images
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -156,6 +158,23 @@ func TestCredentialsOfThePullAreUsed(t *testing.T) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestImageUnderAnotherName(t *testing.T) {
+	ctx, host, dir := context.Background(), testRegistry(t), t.TempDir()
+	push(t, appImage(t, "one"), host+"/mirror/app:1")
+	push(t, appImage(t, "two"), host+"/other/app:1")
+	s := testStore(t, dir)
+	add(t, s, "quay.io/team/app", "registry:"+host+"/mirror/app:1")
+	wantApp(t, pull(t, s, "quay.io/team/app:1"), "one")
+	if list := mustList(t, s); len(list) != 1 || list[0].RepoTags[0] != "quay.io/team/app:1" {
+		t.Errorf("listed as %v", list)
+	}
+	add(t, s, "quay.io/team/app", "registry:"+host+"/other/app:1")
+	if _, err := s.Status(ctx, "quay.io/team/app:1"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("pulled from elsewhere: %v, want ErrNotFound", err)
+	}
+	wantApp(t, pull(t, s, "quay.io/team/app:1"), "two")
+}
 
 func TestArchivesAndLayouts(t *testing.T) {
 	dir := t.TempDir()
@@ -368,4 +387,20 @@ func tarDir(t testing.TB, dir, to string) {
 		return nil
 	}))
 	check(t, os.WriteFile(to, layerTar(t, entries...), 0o600))
+}
+
+// One layer of a thousand files of 8 KiB and one of 32 MiB, uncompressed.
+func BenchmarkUnpack(b *testing.B) {
+	entries := []entry{{name: "big", body: strings.Repeat("x", 32<<20)}}
+	for i := range 1000 {
+		entries = append(entries, entry{name: fmt.Sprintf("dir%d/file%d", i%50, i), body: strings.Repeat("y", 8<<10)})
+	}
+	archive := layerTar(b, entries...)
+	b.SetBytes(int64(len(archive)))
+	for b.Loop() {
+		dir := b.TempDir()
+		if _, err := untar(context.Background(), bytes.NewReader(archive), dir, "user"); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

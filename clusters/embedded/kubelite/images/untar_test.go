@@ -188,6 +188,23 @@ func TestModesTimesOwnersAndLinks(t *testing.T) {
 	}
 }
 
+func TestXattrs(t *testing.T) {
+	in, _, err := unpackInto(t, entry{name: "f", body: "x", mode: 0o444, pax: map[string]string{
+		"SCHILY.xattr.user.kept": "v", "SCHILY.xattr.user.overlay.redirect": "/etc", "SCHILY.xattr.trusted.overlay.metacopy": "y", "SCHILY.xattr." + ownerXattr: "0:0:0",
+		"SCHILY.xattr.no.such.namespace": "is no reason to refuse the image",
+	}})
+	check(t, err)
+	buf := make([]byte, 256)
+	n, err := unix.Llistxattr(filepath.Join(in, "f"), buf)
+	if errors.Is(err, unix.ENOTSUP) {
+		t.Skip("this file system has no xattrs")
+	}
+	check(t, err)
+	if got := string(buf[:n]); got != "user.kept\x00" {
+		t.Errorf("the file has %q, want user.kept alone", got)
+	}
+}
+
 func TestEntriesInTheWayOfEachOther(t *testing.T) {
 	for _, tt := range []struct {
 		sentence string
