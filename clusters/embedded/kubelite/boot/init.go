@@ -194,7 +194,7 @@ func (c *cluster) bringUp(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.progress.step("Waiting for DNS and storage", func() error { return nil }); err != nil {
+	if err := c.progress.step("Waiting for DNS and storage", func() error { return c.awaitServices(ctx) }); err != nil {
 		return err
 	}
 	c.progress.say(stepReady, stepDone, "")

@@ -168,7 +168,7 @@ func (c *cluster) joinHollow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.start(spawn{name: "hollow", args: []string{"hollow", files}, env: smallHeap}); err != nil {
+	if _, err := c.start(spawn{name: "hollow", args: []string{"hollow", files}, flags: syscall.CLONE_NEWNS, env: smallHeap}); err != nil {
 		return err
 	}
 	return c.await(ctx, "hollow nodes ready", func(ctx context.Context) error {

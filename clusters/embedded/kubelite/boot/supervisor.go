@@ -184,7 +184,8 @@ func (v *supervisor) await(ctx context.Context, what string, ready func(context.
 
 func logPath(component string) string { return filepath.Join(logDir(), component+".log") }
 
-// lastWords is what explains the end of a component best: its last error lines.
+// lastWords is what explains the end of a component best: from its panic or
+// fatal line on, or else its last lines.
 func lastWords(component string) string {
 	f, err := os.Open(logPath(component))
 	if err != nil {
@@ -192,11 +193,16 @@ func lastWords(component string) string {
 	}
 	defer f.Close()
 	var last []string
+	fatal := false
 	for s := bufio.NewScanner(f); s.Scan(); {
-		if line := strings.TrimSpace(s.Text()); line != "" {
+		line := strings.TrimSpace(s.Text())
+		if !fatal && isFatal(line) {
+			fatal, last = true, nil
+		}
+		if line != "" && !(fatal && len(last) == wordsKept) {
 			last = append(last, line)
 		}
-		if len(last) > 3 {
+		if len(last) > wordsKept {
 			last = last[1:]
 		}
 	}
@@ -204,4 +210,12 @@ func lastWords(component string) string {
 		return ""
 	}
 	return ": " + strings.Join(last, " | ")
+}
+
+const wordsKept = 3
+
+// isFatal knows Go's panics and klog's fatal lines.
+func isFatal(line string) bool {
+	return strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") ||
+		len(line) > 5 && line[0] == 'F' && line[1] >= '0' && line[1] <= '9'
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -43,18 +44,19 @@ func RunHollow(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Setenv("TMPDIR", cfg.Dir); err != nil { // kubemark's directories belong to the cluster
+	if err := privateTmp(); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	slots := make(chan struct{}, hollowStarters)
+	gate := newTurnstile()
 	failed := make(chan error, 1)
 	for i := 1; i <= cfg.Count; i++ {
 		slots <- struct{}{}
 		go func() {
 			defer func() { <-slots }()
-			if err := startHollow(ctx, cfg, ca, fmt.Sprintf("hollow%d", i)); err != nil {
+			if err := startHollow(ctx, cfg, ca, gate, fmt.Sprintf("hollow%d", i)); err != nil {
 				select {
 				case failed <- fmt.Errorf("hollow%d: %w", i, err):
 				default:
@@ -70,7 +72,19 @@ func RunHollow(args []string) error {
 	}
 }
 
-func startHollow(ctx context.Context, cfg HollowConfig, ca *pki.Authority, name string) error {
+// privateTmp covers the machine's /tmp in this process's own mount namespace:
+// kubemark makes its directories there whatever TMPDIR says.
+func privateTmp() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	if err := unix.Mount("hollow", "/tmp", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
+		return fmt.Errorf("mount a private /tmp: %w", err)
+	}
+	return nil
+}
+
+func startHollow(ctx context.Context, cfg HollowConfig, ca *pki.Authority, gate *turnstile, name string) error {
 	identity, err := ca.Client("system:node:"+name, "system:nodes")
 	if err != nil {
 		return err
@@ -97,11 +111,13 @@ func startHollow(ctx context.Context, cfg HollowConfig, ca *pki.Authority, name 
 	})
 	flags.CertDirectory = filepath.Join(cfg.Dir, name)
 	c.EnableServer = false // hundreds of listeners for nobody
+	c.StaticPodPath = ""   // each watched directory is one of the user's few inotify instances
 	c.EvictionHard = nil
-	flags.NodeIP = ""
+	c.MaxOpenFiles = openFilesLimit()
 	k := kubemark.NewHollowKubelet(flags, c, client, hb, machine{&cadvisortest.Fake{NodeName: name}},
 		apitest.NewFakeImageService(), fakeRuntime(), cm.NewStubContainerManager())
-	return kubeletapp.RunKubelet(ctx, &options.KubeletServer{KubeletFlags: *k.KubeletFlags, KubeletConfiguration: *k.KubeletConfiguration}, k.KubeletDeps)
+	server := &options.KubeletServer{KubeletFlags: *k.KubeletFlags, KubeletConfiguration: *k.KubeletConfiguration}
+	return gate.pass(func() error { return kubeletapp.RunKubelet(ctx, server, k.KubeletDeps) })
 }
 
 // fakeRuntime is Kubernetes' fake container runtime, in good health.

@@ -76,6 +76,7 @@ func kubeletServer(cfg Config, limits string) (*options.KubeletServer, error) {
 	c.SerializeImagePulls = false
 	c.EnableControllerAttachDetach = false
 	c.KubeAPIQPS, c.KubeAPIBurst = 100, 200
+	c.MaxOpenFiles = openFilesLimit()
 	if InUserNamespace() {
 		c.FeatureGates = map[string]bool{"KubeletInUserNamespace": true}
 		if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(c.FeatureGates); err != nil {
@@ -137,6 +138,16 @@ func dependencies(ctx context.Context, cfg Config, s *options.KubeletServer, rt 
 		deps.Recorder = apiRecorder(deps.EventClient, cfg.Name)
 	}
 	return deps, nil
+}
+
+// openFilesLimit is what this process may have; the kubelet sets what it is
+// given, and raising it may not be allowed.
+func openFilesLimit() int64 {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return 1024
+	}
+	return int64(min(l.Max, 1<<20))
 }
 
 func heartbeatClient(base *rest.Config, s *options.KubeletServer) (clientset.Interface, error) {
