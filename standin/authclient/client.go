@@ -26,7 +26,9 @@ type Client interface {
 	Identity() *Identity
 	// Authorities are the keys to trust; cached for a short time.
 	Authorities(ctx context.Context) (*Authorities, error)
-	// ClusterConfig is what the auth's configuration file says to all.
+	// ClusterConfig is what the auth's configuration file says to all. It is asked
+	// for each time; Authorities, Access and Servers answer with the last known
+	// value while the auth is away.
 	ClusterConfig(ctx context.Context) (*ClusterConfig, error)
 	// Access resolves role names and traits from a user's certificate.
 	Access(ctx context.Context, roles []string, traits map[string][]string) (*access.Checker, error)

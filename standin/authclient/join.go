@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/gravitational/teleport/api/types"
@@ -162,14 +163,23 @@ func checkPins(pins []string) func([][]byte, [][]*x509.Certificate) error {
 	}
 }
 
-// Save writes the identity's TLS half to path, for tctl.
+// Save writes the identity to path, for the owner alone: the key, the SSH
+// certificate, the TLS certificate and the host authority, as in an identity file.
 func (i *Identity) Save(path string) error {
-	b := append(append(append([]byte{}, i.keyPEM...), i.certPEM...), i.hostTLS...)
-	return os.WriteFile(path, b, 0o600)
+	b := append([]byte{}, i.keyPEM...)
+	if i.SSH != nil {
+		b = append(b, ssh.MarshalAuthorizedKey(i.SSH.PublicKey())...)
+	}
+	b = append(append(b, i.certPEM...), i.hostTLS...)
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		return fmt.Errorf("save identity: %w", err)
+	}
+	return os.Rename(tmp, path)
 }
 
-// LoadTLS reads what Save wrote: enough for calls to the auth.
-func LoadTLS(path string) (*Identity, error) {
+// Load reads what Save wrote.
+func Load(path string) (*Identity, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -186,8 +196,57 @@ func LoadTLS(path string) (*Identity, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	uuid, cluster, _ := strings.Cut(pair.Leaf.Subject.CommonName, ".")
-	return &Identity{
+	i := &Identity{
 		HostUUID: uuid, Cluster: cluster, Role: types.SystemRole(pair.Leaf.Subject.Organization[0]), TLS: pair,
 		hostTLS: blocks[2], keyPEM: blocks[0], certPEM: blocks[1],
-	}, nil
+	}
+	return i, i.loadSSH(b)
+}
+
+func (i *Identity) loadSSH(file []byte) error {
+	plain, err := ssh.ParsePrivateKey(i.keyPEM)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(file)) {
+		if !strings.Contains(line, "-cert-v01@openssh.com ") {
+			continue
+		}
+		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+		if err != nil {
+			return err
+		}
+		cert, ok := key.(*ssh.Certificate)
+		if !ok || len(cert.ValidPrincipals) == 0 {
+			return errors.New("saved identity has no SSH certificate")
+		}
+		i.SSH, err = ssh.NewCertSigner(cert, plain)
+		i.NodeName = nodeName(cert, i)
+		return err
+	}
+	return errors.New("saved identity has no SSH certificate")
+}
+
+// nodeName finds the host's name among its principals (see ca.HostPrincipals).
+func nodeName(cert *ssh.Certificate, i *Identity) string {
+	for _, p := range cert.ValidPrincipals[1:] {
+		if name, ok := strings.CutSuffix(p, "."+i.Cluster); ok {
+			return name
+		}
+	}
+	return i.HostUUID
+}
+
+// Covers says whether the identity's certificate has all these principals.
+func (i *Identity) Covers(principals []string) bool {
+	cert, ok := i.SSH.PublicKey().(*ssh.Certificate)
+	if !ok {
+		return false
+	}
+	for _, p := range principals {
+		if !slices.Contains(cert.ValidPrincipals, p) {
+			return false
+		}
+	}
+	return true
 }

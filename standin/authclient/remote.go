@@ -27,7 +27,6 @@ type Remote struct {
 	api      proto.AuthServiceClient
 
 	authorities cache[*Authorities]
-	config      cache[*ClusterConfig]
 	servers     kindCache[types.Server]
 	roles       kindCache[types.Role]
 }
@@ -103,11 +102,10 @@ func parseAuthorities(raw *rpc.Authorities) (*Authorities, error) {
 	return a, nil
 }
 
-// ClusterConfig implements Client.
+// ClusterConfig implements Client. It is never kept, so that it shows whether the
+// auth is there.
 func (r *Remote) ClusterConfig(ctx context.Context) (*ClusterConfig, error) {
-	return r.config.get(authoritiesTTL, func() (*ClusterConfig, error) {
-		return rpc.Call[ClusterConfig](ctx, r.conn, "ClusterConfig", &rpc.Empty{})
-	})
+	return rpc.Call[ClusterConfig](ctx, r.conn, "ClusterConfig", &rpc.Empty{})
 }
 
 // Access implements Client.

@@ -134,3 +134,16 @@ func newSerial() (*big.Int, error) {
 func certPEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
+
+// PinPEM is the pin of the first certificate in a PEM file.
+func PinPEM(b []byte) (string, error) {
+	block, _ := pem.Decode(b)
+	if block == nil {
+		return "", fmt.Errorf("no certificate to make a pin of")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "", err
+	}
+	return Pin(cert), nil
+}

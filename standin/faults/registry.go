@@ -22,6 +22,7 @@ type Registry struct {
 	rules   map[Name]*state
 	entries []Entry
 	sink    func(Entry)
+	leaked  [][]byte
 }
 
 type state struct {

@@ -1,0 +1,9 @@
+package app
+
+import (
+	"context"
+	"errors"
+)
+
+func demo(ctx context.Context, args []string, s Streams) error { return errors.New("todo") }
+func etcd(ctx context.Context, args []string, s Streams) error { return errors.New("todo") }

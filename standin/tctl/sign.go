@@ -1,0 +1,327 @@
+package tctl
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gravitational/teleport/api/identityfile"
+	"github.com/gravitational/teleport/api/types"
+	"golang.org/x/crypto/ssh"
+
+	"shakedown.dev/shakedown/standin/authclient"
+	"shakedown.dev/shakedown/standin/ca"
+	"shakedown.dev/shakedown/standin/flags"
+	"shakedown.dev/shakedown/standin/rpc"
+)
+
+// signOptions are the flags of `tctl auth sign`.
+type signOptions struct {
+	user, host, out, format    string
+	proxy, kubeCluster, compat string
+	ttl                        time.Duration
+	overwrite, tar             bool
+}
+
+const maxSignTTL = 12 * time.Hour
+
+func parseSign(args []string) (signOptions, error) {
+	o := signOptions{format: "file", ttl: maxSignTTL}
+	_, err := flags.Parse(args, []flags.Flag{
+		{Name: "user", Text: &o.user}, {Name: "host", Text: &o.host}, {Name: "out", Short: "o", Text: &o.out, Required: true},
+		{Name: "format", Text: &o.format}, {Name: "ttl", Duration: &o.ttl}, {Name: "proxy", Text: &o.proxy},
+		{Name: "kube-cluster-name", Text: &o.kubeCluster}, {Name: "compat", Text: &o.compat},
+		{Name: "overwrite", Switch: &o.overwrite}, {Name: "tar", Switch: &o.tar},
+		{Name: "leaf-cluster", Text: new(string)}, {Name: "kube-cluster", Text: new(string)},
+	})
+	if err != nil {
+		return o, err
+	}
+	if !slices.Contains([]string{"file", "openssh", "kubernetes", "tls"}, o.format) {
+		return o, fmt.Errorf("unsupported --format %q, the stand-in has file, openssh, kubernetes, tls", o.format)
+	}
+	switch {
+	case o.user != "" && o.host != "":
+		return o, errors.New("--user and --host may not be given together")
+	case o.user == "" && o.host == "":
+		return o, errors.New("--user or --host must be specified")
+	}
+	return o, nil
+}
+
+// file is one file to write.
+type file struct {
+	name string
+	data []byte
+}
+
+// material is what was signed, in the forms that files need.
+type material struct {
+	key, ssh, tls []byte
+	authorities   *authclient.Authorities
+	cluster       string
+}
+
+// sign is `tctl auth sign`.
+func (t *tool) sign(ctx context.Context, args []string) error {
+	o, err := parseSign(args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	files, err := t.signFiles(ctx, o)
+	if err != nil {
+		return err
+	}
+	if o.tar {
+		return t.writeTar(files)
+	}
+	return t.writeFiles(o, files)
+}
+
+func (t *tool) signFiles(ctx context.Context, o signOptions) ([]file, error) {
+	if o.host != "" {
+		return t.signHost(ctx, o)
+	}
+	var err error
+	if o.format == "kubernetes" {
+		err = t.completeKube(ctx, &o)
+	} else {
+		t.noteUnused(o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := t.signUser(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	switch o.format {
+	case "openssh":
+		return []file{{o.out, m.key}, {o.out + "-cert.pub", m.ssh}}, nil
+	case "tls":
+		return []file{{o.out + ".key", m.key}, {o.out + ".crt", m.tls}, {o.out + ".cas", m.authorities.HostTLSPEM}}, nil
+	case "kubernetes":
+		return t.kubeconfig(ctx, o, m)
+	}
+	return m.identityFile(o)
+}
+
+func (t *tool) noteUnused(o signOptions) {
+	for name, value := range map[string]string{"proxy": o.proxy, "kube-cluster-name": o.kubeCluster} {
+		if value != "" {
+			fmt.Fprintf(t.Err, "Note: --%s is only used with --format=\"kubernetes\", ignoring for --format=%q\n", name, o.format)
+		}
+	}
+}
+
+func (t *tool) signUser(ctx context.Context, o signOptions) (*material, error) {
+	key, keyPEM, err := ca.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	sshKey, err := ssh.NewPublicKey(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	tlsKey, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	resp, err := rpc.Call[rpc.SignUserResponse](ctx, t.remote.Conn(), "SignUser", &rpc.SignUserRequest{
+		User: o.user, TTL: o.ttl, SSHKey: ssh.MarshalAuthorizedKey(sshKey), TLSKey: tlsKey, KubeCluster: o.kubeCluster,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if allowed := time.Until(resp.Expires); o.ttl-allowed > time.Minute {
+		return nil, fmt.Errorf("The credential was not issued because the requested TTL of %s exceeded the maximum allowed value of %s. To successfully request a credential, please reduce the requested TTL.", o.ttl, allowed.Round(time.Second))
+	}
+	authorities, err := t.remote.Authorities(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &material{key: keyPEM, ssh: resp.SSHCert, tls: resp.TLSCert, authorities: authorities, cluster: t.remote.Identity().Cluster}, nil
+}
+
+// identityFile is the format of `--format=file` (api/identityfile).
+func (m *material) identityFile(o signOptions) ([]file, error) {
+	id := &identityfile.IdentityFile{
+		PrivateKey: m.key,
+		Certs:      identityfile.Certs{SSH: m.ssh, TLS: m.tls},
+		CACerts:    identityfile.CACerts{TLS: [][]byte{m.authorities.HostTLSPEM}},
+	}
+	for _, key := range m.authorities.HostSSH {
+		line := fmt.Sprintf("@cert-authority %s,*.%s %s type=host\n", m.cluster, m.cluster, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))))
+		id.CACerts.SSH = append(id.CACerts.SSH, []byte(line))
+	}
+	b, err := identityfile.Encode(id)
+	return []file{{o.out, b}}, err
+}
+
+// signHost is `tctl auth sign --host=NAME[,NAME…] --format=openssh`.
+func (t *tool) signHost(ctx context.Context, o signOptions) ([]file, error) {
+	if o.format != "openssh" {
+		return nil, fmt.Errorf("invalid --format flag %q, only openssh is supported with --host", o.format)
+	}
+	key, keyPEM, err := ca.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	sshKey, err := ssh.NewPublicKey(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	cert, err := t.remote.SignHost(ctx, sshKey, flatten([]string{o.host}))
+	if err != nil {
+		return nil, err
+	}
+	return []file{{o.out, keyPEM}, {o.out + "-cert.pub", ssh.MarshalAuthorizedKey(cert)}}, nil
+}
+
+func (t *tool) writeFiles(o signOptions, files []file) error {
+	var names, existing []string
+	for _, f := range files {
+		names = append(names, f.name)
+		if _, err := os.Stat(f.name); err == nil && o.format != "kubernetes" {
+			existing = append(existing, f.name)
+		}
+	}
+	if len(existing) > 0 && !o.overwrite {
+		fmt.Fprintf(t.Out, "Destination file(s) %s exist. Overwrite? [y/N]: ", strings.Join(existing, ", "))
+		answer, _ := bufio.NewReader(t.In).ReadString('\n')
+		if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+			return fmt.Errorf("not overwriting destination files %s", strings.Join(existing, ", "))
+		}
+	}
+	for _, f := range files {
+		if err := os.WriteFile(f.name, f.data, identityfile.FilePermissions); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(t.Out, "\nThe credentials have been written to %s\n", strings.Join(names, ", "))
+	return nil
+}
+
+func (t *tool) writeTar(files []file) error {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, f := range files {
+		header := &tar.Header{Name: f.name, Mode: 0o600, Size: int64(len(f.data)), ModTime: time.Now()}
+		if err := w.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := w.Write(f.data); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	_, err := t.Out.Write(buf.Bytes())
+	return err
+}
+
+// export is `tctl auth export [--type=user|host|tls-host|tls-user]`.
+func (t *tool) export(ctx context.Context, args []string) error {
+	var kind string
+	if _, err := flags.Parse(args, []flags.Flag{{Name: "type", Text: &kind}}); err != nil {
+		return err
+	}
+	all, err := t.remote.Authorities(ctx)
+	if err != nil {
+		return err
+	}
+	cluster := t.remote.Identity().Cluster
+	hostLine := func() {
+		for _, key := range all.HostSSH {
+			fmt.Fprintf(t.Out, "@cert-authority *.%s %s type=host\n", cluster, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))))
+		}
+	}
+	userLine := func() {
+		for _, key := range all.UserSSH {
+			fmt.Fprintf(t.Out, "cert-authority %s clustername=%s&type=user\n", strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), cluster)
+		}
+	}
+	switch kind {
+	case "":
+		hostLine()
+		userLine()
+	case "host":
+		hostLine()
+	case "user", "openssh":
+		userLine()
+	case "tls-host", "tls":
+		_, err = t.Out.Write(all.HostTLSPEM)
+	case "tls-user":
+		_, err = t.Out.Write(all.UserTLSPEM)
+	default:
+		return fmt.Errorf("enum value must be one of user,host,tls-host,tls-user, got %q", kind)
+	}
+	return err
+}
+
+// completeKube finds out what --proxy and --kube-cluster-name leave open.
+func (t *tool) completeKube(ctx context.Context, o *signOptions) error {
+	names, err := t.kubeClusters(ctx)
+	if err != nil {
+		return err
+	}
+	cluster := t.remote.Identity().Cluster
+	switch {
+	case o.kubeCluster != "" && !slices.Contains(names, o.kubeCluster):
+		return fmt.Errorf("kubernetes cluster %q is not registered in this teleport cluster; you can list registered kubernetes clusters using 'tsh kube ls'", o.kubeCluster)
+	case o.kubeCluster == "" && slices.Contains(names, cluster):
+		o.kubeCluster = cluster
+	case o.kubeCluster == "" && len(names) > 0:
+		o.kubeCluster = names[0]
+	}
+	return t.completeProxy(ctx, o)
+}
+
+func (t *tool) completeProxy(ctx context.Context, o *signOptions) error {
+	if o.proxy == "" {
+		addr := t.proxyAddr(ctx)
+		if strings.HasPrefix(addr, "<") {
+			return fmt.Errorf("couldn't find registered public proxies, specify --proxy when using --format=%q", o.format)
+		}
+		if cfg, err := t.remote.ClusterConfig(ctx); err == nil && cfg.ListenerMode != "multiplex" {
+			host, _, _ := net.SplitHostPort(addr)
+			addr = net.JoinHostPort(host, "3026")
+		}
+		o.proxy = "https://" + addr
+	}
+	if scheme, _, ok := strings.Cut(o.proxy, "://"); !ok {
+		o.proxy = "https://" + o.proxy
+	} else if scheme != "https" && scheme != "http" {
+		return errors.New("expected --proxy URL with http or https scheme")
+	}
+	return nil
+}
+
+func (t *tool) kubeClusters(ctx context.Context) ([]string, error) {
+	servers, err := t.remote.Servers(ctx, types.KindKubeService)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, s := range servers {
+		for _, k := range s.GetKubernetesClusters() {
+			if !slices.Contains(names, k.Name) {
+				names = append(names, k.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
