@@ -1,0 +1,168 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"shakedown.dev/shakedown/checks"
+)
+
+// Markdown writes a summary for a CI step, in GitHub's flavour.
+func Markdown(w io.Writer, r Report) error {
+	m := &markdown{}
+	m.head(r)
+	m.measures(r)
+	m.losses(r)
+	m.gates(r)
+	m.faults(r)
+	m.validity(r)
+	m.line("")
+	m.line("Repeat: `%s`", strings.ReplaceAll(r.command(), "`", "'"))
+	_, err := w.Write(m.b.Bytes())
+	return err
+}
+
+type markdown struct{ b bytes.Buffer }
+
+func (m *markdown) line(format string, args ...any) { fmt.Fprintf(&m.b, format+"\n", args...) }
+
+// safe is a text that can neither end a table cell nor become markup.
+func safe(s string) string {
+	r := strings.NewReplacer("\\", "\\\\", "|", "\\|", "\n", " ", "\r", " ", "<", "&lt;", ">", "&gt;", "*", "\\*", "_", "\\_", "`", "\\`", "[", "\\[", "]", "\\]", "~", "\\~")
+	return r.Replace(s)
+}
+
+// code is a text in backticks within a table cell.
+func code(s string) string {
+	return "`" + strings.NewReplacer("|", "\\|", "`", "'", "\n", " ").Replace(s) + "`"
+}
+
+func (m *markdown) row(cells ...string) { m.line("| %s |", strings.Join(cells, " | ")) }
+
+func (m *markdown) table(heads ...string) {
+	m.line("")
+	m.row(heads...)
+	m.line("|%s", strings.Repeat(" --- |", len(heads)))
+}
+
+func emoji(o checks.Outcome) string {
+	switch o {
+	case checks.Pass:
+		return "✅"
+	case checks.Fail:
+		return "❌"
+	case checks.Error:
+		return "💥"
+	}
+	return "❔"
+}
+
+func (m *markdown) head(r Report) {
+	v := r.Verdict
+	m.line("%s", safe(r.sutLine()))
+	m.line("")
+	m.line("## %s %s: %s", emoji(v.Verdict), v.Verdict, safe(v.Scenario))
+	m.line("")
+	m.line("%s, %s, seed %d, run %s", safe(r.where()), length(v.Seconds), v.Seed, code(v.Run))
+	if len(v.Reasons) > 0 {
+		m.line("")
+	}
+	for _, reason := range v.Reasons {
+		m.line("- %s", safe(reason))
+	}
+	if len(v.Unhealed) > 0 {
+		m.line("- **not healed**: %s", safe(strings.Join(v.Unhealed, ", ")))
+	}
+}
+
+func (m *markdown) measures(r Report) {
+	v := r.Verdict.Measures
+	m.table("Measured", "")
+	for _, c := range r.components() {
+		m.row("Capacity of "+safe(c), safe(capacityWords(v.Capacity[c])))
+	}
+	m.row("Sessions", countWords(sessionCounts(v.Sessions)))
+	m.row("Recordings", countWords(recordingCounts(v.Recordings)))
+	m.row("Recovery", safe(recoveryWords(v.Recovery)))
+}
+
+// countWords has every count that is not zero in bold, if it is one to look at.
+func countWords(cs []count) string {
+	var words []string
+	for _, c := range cs {
+		s := fmt.Sprintf("%d %s", c.N, c.Word)
+		if c.Bad && c.N > 0 {
+			s = "**" + s + "**"
+		}
+		words = append(words, s)
+	}
+	return strings.Join(words, ", ")
+}
+
+func (m *markdown) losses(r Report) {
+	if len(r.Verdict.Losses) == 0 {
+		return
+	}
+	m.table("Lost", "", "Cause")
+	for _, g := range r.Verdict.Losses {
+		cause := safe(g.Cause)
+		if !g.Found {
+			cause = "**unattributed**: " + cause
+		}
+		m.row(fmt.Sprint(g.Count), safe(g.Class), cause)
+	}
+}
+
+func (m *markdown) gates(r Report) {
+	if len(r.Verdict.Gates) == 0 {
+		return
+	}
+	m.table("Gate", "", "Value", "Margin")
+	for _, g := range r.Verdict.Gates {
+		value, margin := valueWords(g)
+		name := safe(g.Name) + "<br>" + code(g.Expr)
+		if g.Name == g.Expr {
+			name = code(g.Expr)
+		}
+		if g.Detail != "" {
+			value += "<br>" + safe(g.Detail)
+		}
+		m.row(name, emoji(g.Outcome)+" "+g.Outcome.String(), value, margin)
+	}
+}
+
+func (m *markdown) faults(r Report) {
+	if len(r.Verdict.Faults) > 0 {
+		m.table("Fault", "Target", "At", "Proof")
+	}
+	for _, f := range r.Verdict.Faults {
+		proof := safe(proofWords(f))
+		if f.Proof != "" {
+			proof += ": " + safe(f.Proof)
+		}
+		m.row(safe(f.ID)+" ("+safe(f.Name)+")", safe(f.Target), at(f.Start), proof)
+	}
+}
+
+func (m *markdown) validity(r Report) {
+	bad := 0
+	for _, v := range r.Verdict.Validity {
+		if !v.OK {
+			bad++
+		}
+	}
+	m.line("")
+	m.line("<details><summary>Validity: %d of %d conditions hold</summary>", len(r.Verdict.Validity)-bad, len(r.Verdict.Validity))
+	m.table("Condition", "", "Seen")
+	for _, v := range r.Verdict.Validity {
+		sign := "✅"
+		if !v.OK {
+			sign = "❔"
+		}
+		m.row(safe(v.Name), sign, safe(v.Detail))
+	}
+	m.line("")
+	m.line("</details>")
+}

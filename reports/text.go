@@ -1,0 +1,249 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/mitchellh/go-wordwrap"
+
+	"shakedown.dev/shakedown/checks"
+)
+
+const (
+	columns    = 80
+	maxReasons = 8 // in a text; the other formats have all
+	maxGroups  = 6
+)
+
+// Text writes what a person reads in ten seconds, at most 80 columns wide.
+func Text(w io.Writer, r Report) error {
+	t := &text{color: r.Color}
+	t.head(r)
+	t.reasons(r)
+	t.measures(r)
+	t.losses(r)
+	t.gates(r)
+	t.faults(r)
+	t.validity(r)
+	t.foot(r)
+	_, err := w.Write(t.b.Bytes())
+	return err
+}
+
+type text struct {
+	b     bytes.Buffer
+	color bool
+}
+
+// The colours of a terminal, by ECMA-48.
+const (
+	bold   = "1"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	dim    = "2"
+)
+
+func (t *text) paint(code, s string) string {
+	if !t.color {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (t *text) outcome(o checks.Outcome, s string) string {
+	switch o {
+	case checks.Pass:
+		return t.paint(green, s)
+	case checks.Inconclusive:
+		return t.paint(yellow, s)
+	}
+	return t.paint(red, s)
+}
+
+// mark is the outcome in one sign.
+func mark(o checks.Outcome) string {
+	switch o {
+	case checks.Pass:
+		return "✓"
+	case checks.Inconclusive:
+		return "?"
+	}
+	return "✗"
+}
+
+func (t *text) line(format string, args ...any) { fmt.Fprintf(&t.b, format+"\n", args...) }
+
+// label is how wide the words on the left are.
+const label = 12
+
+// item writes a label and a text beside it that is wrapped at the margin. The first n bytes of the
+// text are a sign that is painted with the outcome.
+func (t *text) item(name, body string) {
+	t.wrapped(fmt.Sprintf("%-*s", label, name), strings.Repeat(" ", label), body)
+}
+
+func (t *text) wrapped(head, indent, body string) {
+	room := uint(max(columns-len([]rune(indent)), 20))
+	for i, l := range strings.Split(wordwrap.WrapString(strings.ReplaceAll(body, "\n", " "), room), "\n") {
+		if i > 0 {
+			head = indent
+		}
+		t.line("%s%s", head, l)
+	}
+}
+
+func (t *text) head(r Report) {
+	v := r.Verdict
+	t.wrapped("", "", r.sutLine())
+	word := strings.ToUpper(v.Verdict.String())
+	t.line("%s  %s  %s", t.outcome(v.Verdict, t.paint(bold, mark(v.Verdict)+" "+word)), v.Scenario, t.paint(dim, "run "+v.Run))
+	t.wrapped("", "", strings.TrimPrefix(fmt.Sprintf("%s, %s, seed %d", r.where(), length(v.Seconds), v.Seed), ", "))
+	t.line("")
+}
+
+func (t *text) reasons(r Report) {
+	for i, reason := range r.Verdict.Reasons {
+		if i == maxReasons {
+			t.line("  and %d more reasons", len(r.Verdict.Reasons)-i)
+			break
+		}
+		t.wrapped("  - ", "    ", reason)
+	}
+	if len(r.Verdict.Unhealed) > 0 {
+		t.wrapped("  ! ", "    ", "not healed: "+strings.Join(r.Verdict.Unhealed, ", "))
+	}
+	if len(r.Verdict.Reasons) > 0 {
+		t.line("")
+	}
+}
+
+func (t *text) measures(r Report) {
+	m := r.Verdict.Measures
+	name := "Capacity"
+	for _, c := range r.components() {
+		t.item(name, fmt.Sprintf("%-6s %s", c, capacityWords(m.Capacity[c])))
+		name = ""
+	}
+	if len(m.Capacity) == 0 {
+		t.item(name, "not measured")
+	}
+	t.item("Sessions", t.counts(sessionCounts(m.Sessions)))
+	t.item("Recordings", t.counts(recordingCounts(m.Recordings)))
+	if m.Goodput != nil {
+		t.item("Goodput", fmt.Sprintf("%s of the sessions due opened (%.1f of %.1f a second)", percent(m.Goodput.Ratio), m.Goodput.Rate, m.Goodput.OfferedRate))
+	}
+	t.item("Recovery", recoveryWords(m.Recovery))
+	t.line("")
+}
+
+// counts leaves out what is zero and not among the first two, so that what is not zero stands out.
+func (t *text) counts(cs []count) string {
+	var words []string
+	for i, c := range cs {
+		if i < 2 || c.N > 0 {
+			words = append(words, fmt.Sprintf("%d %s", c.N, c.Word))
+		}
+	}
+	if len(words) == 2 && cs[0].N > 0 {
+		words = append(words, "nothing else")
+	}
+	return strings.Join(words, ", ")
+}
+
+func (t *text) losses(r Report) {
+	for i, g := range r.Verdict.Losses {
+		if i == maxGroups {
+			t.line("%s and %d more causes, in the report", strings.Repeat(" ", label), len(r.Verdict.Losses)-i)
+			break
+		}
+		name := ""
+		if i == 0 {
+			name = "Lost"
+		}
+		cause := g.Cause
+		if !g.Found {
+			cause = "UNATTRIBUTED: " + cause + ", such as " + strings.Join(g.Examples[:min(2, len(g.Examples))], ", ")
+		}
+		t.item(name, fmt.Sprintf("%d %s: %s", g.Count, g.Class, cause))
+	}
+	if len(r.Verdict.Losses) > 0 {
+		t.line("")
+	}
+}
+
+func (t *text) gates(r Report) {
+	for i, g := range r.Verdict.Gates {
+		name := ""
+		if i == 0 {
+			name = "Gates"
+		}
+		value, margin := valueWords(g)
+		body := g.Name + ": " + value
+		if g.Outcome != checks.Pass && g.Name != g.Expr { // the expression is wanted where it did not hold
+			body = fmt.Sprintf("%s: %s is %s", g.Name, g.Expr, value)
+		}
+		if margin != "" {
+			body += ", margin " + margin
+		}
+		if g.Detail != "" {
+			body += ": " + g.Detail
+		}
+		head := fmt.Sprintf("%-*s%s ", label, name, t.outcome(g.Outcome, mark(g.Outcome)))
+		t.wrapped(head, strings.Repeat(" ", label+2), body)
+	}
+	if len(r.Verdict.Gates) == 0 {
+		t.item("Gates", "none")
+	}
+	t.line("")
+}
+
+func (t *text) faults(r Report) {
+	for i, f := range r.Verdict.Faults {
+		name := ""
+		if i == 0 {
+			name = "Faults"
+		}
+		body := fmt.Sprintf("%s: %s on %s at %s, %s", f.ID, f.Name, f.Target, at(f.Start), proofWords(f))
+		if f.Proof != "" {
+			body += " (" + f.Proof + ")"
+		}
+		t.item(name, body)
+	}
+	for i, x := range r.Verdict.Rollouts {
+		name := ""
+		if i == 0 {
+			name = "Rollouts"
+		}
+		t.item(name, strings.TrimSpace(fmt.Sprintf("%s: %s %s → %s from %s to %s, %s", x.ID, x.Verb, x.From, x.To, at(&x.Start), at(x.End), x.Outcome)))
+	}
+	if len(r.Verdict.Faults)+len(r.Verdict.Rollouts) > 0 {
+		t.line("")
+	}
+}
+
+func (t *text) validity(r Report) {
+	ok := 0
+	for _, v := range r.Verdict.Validity {
+		if v.OK {
+			ok++
+		}
+	}
+	body := fmt.Sprintf("%d of %d conditions hold", ok, len(r.Verdict.Validity))
+	if len(r.Verdict.Skipped) > 0 {
+		body += "; checks left out: " + strings.Join(r.Verdict.Skipped, ", ")
+	}
+	t.item("Validity", body)
+}
+
+func (t *text) foot(r Report) {
+	if r.Page != "" {
+		t.line("%-*s%s", label, "Report", r.Page)
+	}
+	if r.Folder != "" {
+		t.line("%-*s%s", label, "Run folder", r.Folder)
+	}
+	t.line("%-*s%s", label, "Repeat", r.command())
+}

@@ -1,0 +1,94 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+
+	"shakedown.dev/shakedown/checks"
+	"shakedown.dev/shakedown/checks/gates"
+)
+
+// count is a number with the word for it.
+type count struct {
+	N    int
+	Word string
+	// Bad says that any of them is worth a look.
+	Bad bool
+}
+
+func sessionCounts(s gates.Sessions) []count {
+	return []count{
+		{s.Opened, "opened", false}, {s.Clean, "clean", false}, {s.Refused, "refused", true}, {s.Dropped, "dropped", true},
+		{s.Stalled, "stalled", true}, {s.Unfinished, "unfinished", false}, {s.Ours, "ours", true}, {s.Unattributed, "unattributed", true},
+	}
+}
+
+func recordingCounts(r gates.Recordings) []count {
+	return []count{
+		{r.Expected, "expected", false}, {r.Complete, "complete", false}, {r.Truncated, "truncated", true}, {r.Gap, "gap", true},
+		{r.NoEnd, "no end", true}, {r.Missing, "missing", true}, {r.Late, "late", true}, {r.Pending, "pending", true},
+	}
+}
+
+// damaged is the number of recordings of which something is lost.
+func damaged(r gates.Recordings) int { return r.Truncated + r.Gap + r.NoEnd + r.Missing }
+
+func lostSessions(s gates.Sessions) int { return s.Refused + s.Dropped + s.Stalled }
+
+// capacityWords tells a component's capacity on one line.
+func capacityWords(c checks.ComponentCapacity) string {
+	words := fmt.Sprintf("min %d of %d %s", c.Min, c.Desired, c.Basis)
+	if c.ReplicaSecondsLost == 0 {
+		return words + ", nothing lost"
+	}
+	words += fmt.Sprintf(", lost %s (%.1f replica-seconds)", percent(c.LossRatio), c.ReplicaSecondsLost)
+	if c.BlackoutSeconds > 0 {
+		words += fmt.Sprintf(", none at all for %s", length(c.BlackoutSeconds))
+	}
+	return words
+}
+
+func recoveryWords(r *gates.Recovery) string {
+	switch {
+	case r == nil:
+		return "nothing was disturbed"
+	case r.Recovered:
+		return fmt.Sprintf("%.1f s after the last disturbance", r.Seconds)
+	}
+	return fmt.Sprintf("not seen in the %.1f s watched", r.Seconds)
+}
+
+// valueWords is a gate's value with how far it is from failing.
+func valueWords(g gates.Result) (value, margin string) {
+	value = "–"
+	if g.Value != nil {
+		value = number(g.Value)
+	}
+	if g.Margin != nil {
+		margin = strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%+.3f", *g.Margin), "0"), ".")
+		if *g.Margin == 0 {
+			margin = "0"
+		}
+	}
+	return value, margin
+}
+
+// number prints a value from judging or from JSON the same way.
+func number(v any) string {
+	if f, ok := v.(float64); ok {
+		return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", f), "0"), ".")
+	}
+	return fmt.Sprint(v)
+}
+
+// proofWords says whether a fault bit and healed, in a word each.
+func proofWords(f checks.FaultRow) string {
+	bit, healed := "bit", "healed"
+	if !f.Bit {
+		bit = "NOT PROVEN TO BITE"
+	}
+	if !f.Healed {
+		healed = "NOT PROVEN HEALED"
+	}
+	return bit + ", " + healed
+}
