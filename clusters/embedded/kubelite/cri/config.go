@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	internalapi "k8s.io/cri-api/pkg/apis"
 )
@@ -92,6 +95,11 @@ func New(cfg Config) (*Runtime, error) {
 func (r *Runtime) open() (err error) {
 	if err := checkKernel(); err != nil {
 		return err
+	}
+	// What this process inherited without the close-on-exec flag is not for
+	// containers. Go itself sets the flag on everything it opens.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return os.NewSyscallError("close_range", err)
 	}
 	if r.ids, err = readIDMap(); err != nil {
 		return err

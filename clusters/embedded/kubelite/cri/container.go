@@ -35,7 +35,7 @@ type container struct {
 type running struct {
 	proc    *process
 	io      *containerIO
-	cgroup  *cgroup // nil without limits
+	cgroup  *cgroup       // nil without limits
 	mountNS uint64        // inode of its mount namespace, which marks its processes
 	ended   chan struct{} // closed when the end has been recorded
 

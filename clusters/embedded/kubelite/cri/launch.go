@@ -269,4 +269,3 @@ func mountNSOf(pid int) (uint64, error) {
 	}
 	return st.Ino, nil
 }
-

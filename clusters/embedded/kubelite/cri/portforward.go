@@ -22,7 +22,7 @@ func (r *Runtime) dialPod(ctx context.Context, id string, port int32) (conn net.
 		if err := s.enterNetwork(); err != nil {
 			return err
 		}
-		var errs []error
+		var first error
 		for _, host := range []string{"127.0.0.1", "::1"} {
 			var d net.Dialer
 			c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(port))))
@@ -30,9 +30,11 @@ func (r *Runtime) dialPod(ctx context.Context, id string, port int32) (conn net.
 				conn = c
 				return nil
 			}
-			errs = append(errs, err)
+			if first == nil {
+				first = err
+			}
 		}
-		return errors.Join(errs...)
+		return first
 	})
 	return conn, err
 }

@@ -15,20 +15,16 @@ func onThread(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			// Go never ends the main thread, and /proc/self speaks for it: it is
+			// held here while another takes the work.
+			defer runtime.UnlockOSThread()
+			result <- onThread(f)
+			return
+		}
 		result <- f()
 	}()
 	return <-result
-}
-
-// inNamespace runs f on a thread inside the given namespaces; nil ones are the
-// node's own.
-func inNamespaces(f func() error, namespaces ...*os.File) error {
-	return onThread(func() error {
-		if err := enter(namespaces...); err != nil {
-			return err
-		}
-		return f()
-	})
 }
 
 // enter moves the calling, locked thread.
