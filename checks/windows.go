@@ -34,7 +34,7 @@ func (l *ledger) afterPhase(p *phase, w gates.Window) ([]span, error) {
 		return []span{{end, max(l.last+1, end)}}, nil
 	}
 	if seen := l.measured - end; seen < w.For-watchedSlack {
-		return nil, fmt.Errorf("only %s of the %s after %s were watched: %w", clock(max(seen, 0)), w.For, w.Phase, gates.ErrNoSamples)
+		return nil, fmt.Errorf("only %s of the %s after %s were watched", clock(max(seen, 0)), w.For, w.Phase)
 	}
 	return []span{{end, end + w.For}}, nil
 }

@@ -14,7 +14,9 @@
   // What was going on, as lanes above the charts: one for phases that follow each other, one for each overlap.
   const lanes = element("div", root, {className: "lanes"});
   const rows = [];
+  const doubled = band => band.what === "phase" && data.bands.some(b => b.what !== "phase" && b.name === band.name);
   for (const band of data.bands) {
+    if (doubled(band)) continue;
     const kind = band.what === "phase" ? 0 : 1;
     let row = rows.find(r => r.kind === kind && r.to <= band.from);
     if (!row) rows.push(row = {kind, items: [], to: 0});
@@ -115,7 +117,7 @@
     charts.push(chart);
   }
 
-  for (const c of data.components) {
+  for (const c of [...data.components].sort((a, b) => !a.serving - !b.serving)) {
     const series = [], values = [];
     if (c.serving) { series.push({label: "serving", color: "serving", fill: true, width: 2}); values.push(c.serving); }
     series.push({label: "ready", color: "ready", width: 1.6, dash: c.serving ? [5, 3] : undefined}); values.push(c.ready);
@@ -127,7 +129,7 @@
   draw(`Sessions opened and lost ${per}`,
     [{label: "opened", color: "opens", fill: true, bars: true, width: 0}, {label: "refused", color: "refused", fill: true, bars: true, width: 0}, {label: "dropped", color: "drops", fill: true, bars: true, width: 0}],
     [data.opens, data.refused.map(v => v || null), data.drops.map(v => v || null)], {height: 110});
-  draw("Latency of opening, p99", [{label: "p99", color: "latency", line: true}], [data.p99Ms], {height: 110, last: true, unit: " ms"});
+  draw("Latency of opening (ms)", [{label: "p99", color: "latency", line: true}], [data.p99Ms], {height: 110, last: true, unit: " ms"});
 
   placeLanes();
   let width = root.clientWidth;
