@@ -5,19 +5,21 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
+
+func same(a, b Event) bool { return reflect.DeepEqual(a, b) }
 
 // manyFrames is a history of several small frames, as a slow run leaves it.
 func manyFrames(t testing.TB) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	r := NewRecorder(&out, Options{Start: wall})
-	for _, e := range samples() {
+	all := samples()
+	for _, e := range append(all[1:5:5], all[len(all)-2:]...) {
 		e.At, e.Due = 0, 0
 		r.Record(e)
 		if err := r.Sync(); err != nil {
@@ -33,7 +35,7 @@ func manyFrames(t testing.TB) []byte {
 func TestACutHistoryIsTruncatedAndKeepsWhatCameBefore(t *testing.T) {
 	raw := manyFrames(t)
 	all, status := read(raw)
-	if !strings.HasPrefix(status.String(), "complete, 26 events, but the recorder could not keep up and left out 2 of probe") {
+	if !strings.HasPrefix(status.String(), "complete, 7 events, but the recorder could not keep up and left out 2 of probe") {
 		t.Fatalf("whole file: %v", status)
 	}
 	before := 0
@@ -42,7 +44,7 @@ func TestACutHistoryIsTruncatedAndKeepsWhatCameBefore(t *testing.T) {
 		if status.State != Truncated || status.Whole() {
 			t.Fatalf("cut at %d: %v", cut, status)
 		}
-		if len(events) < before || cmp.Diff(all[:len(events)], events, cmpopts.EquateEmpty()) != "" {
+		if len(events) < before || !slices.EqualFunc(all[:len(events)], events, same) {
 			t.Fatalf("cut at %d: other events than were written", cut)
 		}
 		before = len(events)
@@ -62,7 +64,7 @@ func TestADamagedByteNeverPassesForTheTruth(t *testing.T) {
 		if status.State == Complete && len(events) != len(all) {
 			t.Errorf("byte %d changed: said complete with other events", at)
 		}
-		if len(events) > len(all) || cmp.Diff(all[:len(events)], events, cmpopts.EquateEmpty()) != "" {
+		if len(events) > len(all) || !slices.EqualFunc(all[:len(events)], events, same) {
 			t.Errorf("byte %d changed: gave other events than were written", at)
 		}
 	}

@@ -30,8 +30,7 @@ func (d *decoder) check(s *Scenario) {
 }
 
 func (d *decoder) at(pos Position, p Problem) {
-	p.File, p.Position = d.file, pos
-	d.problems = append(d.problems, p)
+	d.problems = append(d.problems, p.at(d.file, pos))
 }
 
 func (d *decoder) releases(s *Scenario) {

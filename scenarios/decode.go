@@ -110,7 +110,7 @@ func parse(file string, text []byte) (*yaml.Node, error) {
 		return nil, Problems{syntaxProblem(file, err)}
 	}
 	if err := in.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, Problems{{File: file, Position: Position{more.Line, 1}, Message: "one file is one scenario: there is more than one document"}}
+		return nil, Problems{{File: file, Position: Position{Line: more.Line, Column: 1}, Message: "one file is one scenario: there is more than one document"}}
 	}
 	return root.Content[0], nil
 }
@@ -193,10 +193,7 @@ func (d *decoder) gate(n *yaml.Node) Gate {
 	var g Gate
 	d.object(n, "a gate",
 		required("name", d.text(&g.Name)),
-		required("that", func(n *yaml.Node) {
-			g.pos = d.position(n)
-			d.text(&g.That)(n)
-		}))
+		required("that", d.expression(&g.That, &g.pos)))
 	return g
 }
 

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -35,15 +36,11 @@ type field struct {
 func optional(name string, r read) field { return field{name: name, read: r} }
 func required(name string, r read) field { return field{name: name, required: true, read: r} }
 
-func (d *decoder) position(n *yaml.Node) Position { return Position{n.Line, n.Column} }
+func (d *decoder) position(n *yaml.Node) Position { return Position{n.Line, n.Column, d.origin[n]} }
 
 func (d *decoder) report(n *yaml.Node, p Problem) {
-	p.File, p.Position = d.file, d.position(n)
-	if from, ok := d.origin[n]; ok {
-		p.File, p.Position = from, Position{}
-	}
 	p.Path = strings.Join(d.path, "")
-	d.problems = append(d.problems, p)
+	d.problems = append(d.problems, p.at(d.file, d.position(n)))
 }
 
 func (d *decoder) reportf(n *yaml.Node, format string, args ...any) {
@@ -275,8 +272,12 @@ func (d *decoder) tree(into *map[string]any) read {
 		}
 		if err := n.Decode(into); err != nil {
 			d.reportf(n, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+			return
 		}
 		normal(*into)
+		if _, err := json.Marshal(*into); err != nil {
+			d.reportf(n, "cannot be written as JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
+		}
 	}
 }
 

@@ -94,6 +94,9 @@ func (d *decoder) references(e *Entry) read {
 func (d *decoder) expression(into *string, pos *Position) read {
 	return func(n *yaml.Node) {
 		*pos = d.position(n)
+		if n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+			pos.Column++
+		}
 		d.text(into)(n)
 	}
 }

@@ -63,7 +63,7 @@ func (f Facts) reach(hits Hits, sel Selection) (int, bool) {
 func infeasible(s *Scenario, p *Plan) Problems {
 	var out Problems
 	say := func(pos Position, format string, args ...any) {
-		out = append(out, Problem{File: s.File, Position: pos, Message: fmt.Sprintf(format, args...)})
+		out = append(out, Problem{Message: fmt.Sprintf(format, args...)}.at(s.File, pos))
 	}
 	if n := p.Facts.Nodes; n > 0 && n < s.Cluster.Nodes {
 		say(Position{}, "the scenario needs %d nodes, the cluster has %d", s.Cluster.Nodes, n)

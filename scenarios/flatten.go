@@ -45,8 +45,7 @@ func flatten(s *Scenario, seed uint64) ([]Step, Problems) {
 }
 
 func (f *flattener) report(pos Position, p Problem) {
-	p.File, p.Position = f.s.File, pos
-	f.problems = append(f.problems, p)
+	f.problems = append(f.problems, p.at(f.s.File, pos))
 }
 
 func (f *flattener) index(entries []Entry, repeat string) {

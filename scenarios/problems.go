@@ -11,6 +11,7 @@ import (
 // from 1, and 0 means that it does not stand there but was defaulted.
 type Position struct {
 	Line, Column int
+	set          string // the --set it came from instead
 }
 
 // Problem is one thing that is wrong with a scenario.
@@ -42,6 +43,15 @@ func (p Problem) String() string {
 		b.WriteString(" (allowed: " + strings.Join(p.Allowed, ", ") + ")")
 	}
 	return b.String()
+}
+
+// at puts a problem where pos is.
+func (p Problem) at(file string, pos Position) Problem {
+	p.File, p.Position = file, pos
+	if pos.set != "" {
+		p.File, p.Position = pos.set, Position{}
+	}
+	return p
 }
 
 // Problems is every problem of a scenario at once, in the order of the file.
