@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/opencontainers/cgroups"
@@ -168,16 +167,6 @@ func (c *cgroup) resources(in *runtimeapi.LinuxContainerResources) *cgroups.Reso
 	return out
 }
 
-func (c *cgroup) add(pid int) error {
-	if c == nil {
-		return nil
-	}
-	if err := c.manager.AddPid("", pid); err != nil {
-		return fmt.Errorf("cgroup: %w", err)
-	}
-	return nil
-}
-
 func (c *cgroup) set(in *runtimeapi.LinuxContainerResources) error {
 	if err := c.manager.Set(c.resources(in)); err != nil {
 		return fmt.Errorf("cgroup: %w", err)
@@ -266,7 +255,8 @@ func (g *cgroupRoot) remove() error {
 
 // enter prepares the calling thread so that its next child starts in the cgroup:
 // on the unified hierarchy by the returned descriptor, else (-1) by moving the
-// thread itself, which v1 allows and a child inherits.
+// thread itself, which v1 allows and a child inherits. Both spare the kernel the
+// lock that moving a whole process takes, some 10 ms of waiting per controller.
 func (c *cgroup) enter() (fd int, err error) {
 	if c == nil {
 		return -1, nil
@@ -278,9 +268,8 @@ func (c *cgroup) enter() (fd int, err error) {
 		}
 		return fd, nil
 	}
-	tid := []byte(strconv.Itoa(unix.Gettid()))
 	for _, name := range c.v1 {
-		if err := os.WriteFile(filepath.Join(c.manager.Path(name), "tasks"), tid, 0); err != nil {
+		if err := os.WriteFile(filepath.Join(c.manager.Path(name), "tasks"), []byte("0"), 0); err != nil {
 			return -1, fmt.Errorf("enter cgroup: %w", err)
 		}
 	}

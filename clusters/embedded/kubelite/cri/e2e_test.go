@@ -25,12 +25,16 @@ const insideVar = "SHAKEDOWN_CRI_TEST_INSIDE"
 
 // inNamespacesOfItsOwn runs the calling test again in a child that is, as a node
 // is, the first process of namespaces of its own, and returns true in the child.
-func inNamespacesOfItsOwn(t *testing.T, extra uintptr) bool {
+func inNamespacesOfItsOwn(t testing.TB, extra uintptr) bool {
 	t.Helper()
 	if os.Getenv(insideVar) == t.Name() {
 		return true
 	}
-	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=60s")
+	args := []string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=60s"}
+	if strings.HasPrefix(t.Name(), "Benchmark") {
+		args = []string{"-test.run=^$", "-test.bench=^" + t.Name() + "$"}
+	}
+	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Env = append(os.Environ(), insideVar+"="+t.Name())
 	attr := &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | extra,
@@ -51,7 +55,7 @@ func inNamespacesOfItsOwn(t *testing.T, extra uintptr) bool {
 	if err != nil {
 		t.Fatalf("inside: %v\n%s", err, out)
 	}
-	if testing.Verbose() {
+	if testing.Verbose() || strings.HasPrefix(t.Name(), "Benchmark") {
 		t.Logf("%s", out)
 	}
 	return false
@@ -60,7 +64,7 @@ func inNamespacesOfItsOwn(t *testing.T, extra uintptr) bool {
 // node is a runtime under test, with the machine's own root as the only image.
 type node struct {
 	*Runtime
-	t   *testing.T
+	t   testing.TB
 	dir string
 	n   int
 }
@@ -75,7 +79,7 @@ func (i images) Rootfs(_ context.Context, ref string) (Image, error) {
 	return img, nil
 }
 
-func newNode(t *testing.T) *node {
+func newNode(t testing.TB) *node {
 	t.Helper()
 	must(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 	must(t, unix.Mount("proc", "/proc", "proc", 0, ""))
@@ -109,14 +113,14 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-type testWriter struct{ t *testing.T }
+type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(p []byte) (int, error) {
 	w.t.Logf("%s", bytes.TrimRight(p, "\n"))
 	return len(p), nil
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

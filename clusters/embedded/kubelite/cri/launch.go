@@ -13,8 +13,8 @@ import (
 	"a.shakedown.dev/shim"
 )
 
-// launch prepares the root on a thread of its own, forks the shim there, puts it
-// into the container's cgroup and only then tells it what to become.
+// launch prepares the root on a thread of its own, forks the shim there and tells
+// it what to become.
 func (r *Runtime) launch(ctx context.Context, c *container) (_ *running, err error) {
 	log, err := openLog(c.logPath)
 	if err != nil {
@@ -35,9 +35,6 @@ func (r *Runtime) launch(ctx context.Context, c *container) (_ *running, err err
 		return nil, err
 	}
 	if err := onThread(l.fork); err != nil {
-		return nil, err
-	}
-	if err := run.cgroup.add(l.forked.proc.pid); err != nil {
 		return nil, err
 	}
 	run.proc = l.forked.proc
@@ -69,6 +66,13 @@ type launch struct {
 // container's, up to the shim's change of root.
 func (l *launch) fork() error {
 	s := l.c.sandbox
+	cgroupFD, err := l.run.cgroup.enter()
+	if err != nil {
+		return err
+	}
+	if cgroupFD >= 0 {
+		defer unix.Close(cgroupFD)
+	}
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
 		return fmt.Errorf("new mount namespace: %w", err)
 	}
@@ -102,7 +106,7 @@ func (l *launch) fork() error {
 	if err := unix.Fchdir(root.fd); err != nil {
 		return os.NewSyscallError("fchdir", err)
 	}
-	l.forked, err = forkShim(l.child, flags)
+	l.forked, err = forkShim(l.child, flags, cgroupFD)
 	return err
 }
 

@@ -120,6 +120,9 @@ func (o overlay) mountByEntry() error {
 	return nil
 }
 
+// mountedAnyway are covered in every container that is laid over the machine's root.
+var mountedAnyway = map[string]bool{"dev": true, "proc": true, "run": true, "sys": true, "tmp": true}
+
 func (o overlay) mountEntry(e os.DirEntry, layers []string) error {
 	name, source := filepath.Join(o.root(), e.Name()), filepath.Join(layers[0], e.Name())
 	switch {
@@ -139,6 +142,9 @@ func (o overlay) mountEntry(e os.DirEntry, layers []string) error {
 	}
 	if err := os.Mkdir(name, 0o755); err != nil {
 		return err
+	}
+	if layers[len(layers)-1] == "/" && mountedAnyway[e.Name()] {
+		return nil
 	}
 	var lowers []string
 	for _, l := range layers {

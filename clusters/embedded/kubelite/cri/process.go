@@ -121,8 +121,8 @@ type forked struct {
 }
 
 // forkShim starts the shim as a child of the calling thread, whose namespaces
-// and working directory it inherits. The child owns no descriptor but its own.
-func forkShim(io stdio, cloneFlags uintptr) (_ *forked, err error) {
+// and working directory it inherits, in the cgroup of cgroupFD unless that is -1.
+func forkShim(io stdio, cloneFlags uintptr, cgroupFD int) (_ *forked, err error) {
 	specR, specW, err := pipeToChild()
 	if err != nil {
 		return nil, err
@@ -138,7 +138,10 @@ func forkShim(io stdio, cloneFlags uintptr) (_ *forked, err error) {
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{shim.Arg0}, &syscall.ProcAttr{
 		Env:   []string{},
 		Files: []uintptr{uintptr(io.in), uintptr(io.out), uintptr(io.err), uintptr(specR), uintptr(statusW)},
-		Sys:   &syscall.SysProcAttr{Cloneflags: cloneFlags, Setsid: true, Setctty: io.tty, PidFD: &pidfd},
+		Sys: &syscall.SysProcAttr{
+			Cloneflags: cloneFlags, Setsid: true, Setctty: io.tty, PidFD: &pidfd,
+			UseCgroupFD: cgroupFD >= 0, CgroupFD: max(cgroupFD, 0),
+		},
 	})
 	f := &forked{spec: specW, status: statusR}
 	if err != nil {

@@ -158,7 +158,7 @@ func (s *sandbox) startPause() error {
 		if err := enter(s.ns.net, s.ns.ipc, s.ns.uts); err != nil {
 			return err
 		}
-		f, err := forkShim(stdio{fd, fd, fd, false}, unix.CLONE_NEWPID)
+		f, err := forkShim(stdio{fd, fd, fd, false}, unix.CLONE_NEWPID, -1)
 		if err != nil {
 			return err
 		}
