@@ -57,6 +57,8 @@ type Agent struct {
 type SessionOpened struct {
 	ID            string        `json:"id"`
 	Stream        string        `json:"stream"`
+	Type          string        `json:"type,omitempty"` // as in Session
+	Behaviour     string        `json:"behaviour,omitempty"`
 	Due           time.Duration `json:"dueNs"`
 	Start         time.Duration `json:"startNs"`
 	Open          time.Duration `json:"openNs"`
@@ -64,6 +66,7 @@ type SessionOpened struct {
 	Agent         Agent         `json:"agent,omitzero"`
 	User          string        `json:"user,omitempty"`
 	ServerSession string        `json:"serverSession,omitempty"`
+	Recorded      bool          `json:"recorded,omitempty"` // a recording is expected
 }
 
 // Session is the ledger's last word on one session: exactly one for each that

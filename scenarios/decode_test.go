@@ -145,6 +145,14 @@ func TestTheVocabularyIsDecodable(t *testing.T) {
 	}
 }
 
+func TestTheVocabularyHasAReference(t *testing.T) {
+	var b strings.Builder
+	if err := Words().Markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/words.md", []byte(b.String()))
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, name := range []string{"steady", "rollout-under-fire"} {
 		text, _ := Text(name)

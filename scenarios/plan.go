@@ -34,7 +34,8 @@ type Plan struct {
 }
 
 // Step is one node of the timeline. The steps are a graph, flat and in the
-// order of the file: a step begins when all its Needs hold, then its When.
+// order of the file: a step begins when all its Needs hold and then its When,
+// which may take Within from that moment; past it OrElse says what it means.
 // A group ends when all steps that name it as Parent have ended.
 type Step struct {
 	ID     string `json:"id"`   // Name, with #Round where it is repeated

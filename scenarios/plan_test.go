@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -81,23 +80,41 @@ func TestTheCatalogueIsPlanned(t *testing.T) {
 }
 
 func TestEveryPartOfTheLanguageIsPlanned(t *testing.T) {
-	text, err := os.ReadFile("testdata/everything.yaml")
+	for _, name := range []string{"everything", "design"} {
+		s, err := Read("testdata/"+name+".yaml", Options{Files: files})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := NewPlan(s, sound(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var tree bytes.Buffer
+		if err := p.Print(&tree); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "testdata/plan/"+name+".txt", tree.Bytes())
+	}
+}
+
+func TestALeftOutFaultTakesItsHealAlong(t *testing.T) {
+	s := withTimeline(t, `    - {name: a, wait: 3s}
+    - {name: b, delay: 2s, do: {nodePause: {select: {node: {any: true}}}}}
+    - {name: c, delay: 1s, do: {heal: {of: b}}}
+    - {name: d, delay: 4s, wait: 1s}
+`, "")
+	p, err := NewPlan(s, Facts{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Decode("testdata/everything.yaml", text, Options{Files: files})
-	if err != nil {
-		t.Fatal(err)
+	less := p.Without("b")
+	if len(less.Timeline) != 2 || len(p.Timeline) != 4 {
+		t.Fatalf("%d steps left of %d", len(less.Timeline), len(p.Timeline))
 	}
-	p, err := NewPlan(s, sound(), 1)
-	if err != nil {
-		t.Fatal(err)
+	want := []Need{{Step: "a", Point: Ended, Plus: Span(7 * time.Second)}}
+	if diff := cmp.Diff(want, less.Timeline[1].Needs); diff != "" {
+		t.Error(diff)
 	}
-	var tree bytes.Buffer
-	if err := p.Print(&tree); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "testdata/plan/everything.txt", tree.Bytes())
 }
 
 func TestAPlanReadBackIsThePlan(t *testing.T) {
@@ -191,6 +208,12 @@ func TestEqualSeedsGiveEqualPlans(t *testing.T) {
 			rt.Error("another seed gives the same plan")
 		}
 		soundGraph(rt, p)
+		gone := rapid.SliceOf(rapid.SampledFrom(p.Timeline[1:])).Draw(rt, "gone")
+		ids := make([]string, len(gone))
+		for i := range gone {
+			ids[i] = gone[i].ID
+		}
+		soundGraph(rt, p.Without(ids...))
 	})
 }
 

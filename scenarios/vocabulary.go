@@ -82,6 +82,11 @@ func (v Vocabulary) Names() []string {
 	return names
 }
 
+// Only is the vocabulary's part that the names are of.
+func (v Vocabulary) Only(names ...string) Vocabulary {
+	return slices.DeleteFunc(slices.Clone(v), func(a Action) bool { return !slices.Contains(names, a.Name) })
+}
+
 // Without is the vocabulary without the named actions.
 func (v Vocabulary) Without(names ...string) Vocabulary {
 	return slices.DeleteFunc(slices.Clone(v), func(a Action) bool { return slices.Contains(names, a.Name) })

@@ -1,5 +1,7 @@
 package scenarios
 
+import "slices"
+
 // Parameters that many actions share.
 var (
 	selectPods  = Param{Name: "select", Type: TypePods, Required: true, Doc: "the pods"}
@@ -11,7 +13,7 @@ var (
 // Words is the whole vocabulary as DESIGN.md and the chaos kit have it. A
 // caller that cannot carry out some of it hands in less.
 func Words() Vocabulary {
-	return append(append(changes(), podFaults()...), append(nodeFaults(), networkFaults()...)...)
+	return slices.Concat(changes(), podFaults(), nodeFaults(), networkFaults(), systemFaults())
 }
 
 // changes are what operators do on purpose.
@@ -102,11 +104,6 @@ func networkFaults() Vocabulary {
 		}},
 		{Name: "connectionReset", Fault: true, Hits: HitsPods, Doc: "resets the established connections of pods that live on", Params: []Param{
 			selectPods, {Name: "share", Type: TypeShare, Default: "100%", Doc: "of the connections"}, bound,
-		}},
-		{Name: "apiServerOutage", Fault: true, Lasting: true, Doc: "takes the API server away while data traffic lives", Params: []Param{lasts, bound}},
-		{Name: "dnsFailure", Fault: true, Lasting: true, Doc: "makes names fail in the cluster's DNS", Params: []Param{
-			{Name: "names", Type: TypeTexts, Required: true, Doc: "the names, with * for any part"},
-			{Name: "answer", Type: TypeChoice, Default: "nxdomain", Allowed: []string{"nxdomain", "servfail", "timeout"}, Doc: "given instead"}, lasts, bound,
 		}},
 	}
 }
