@@ -14,13 +14,10 @@ import (
 	"shakedown.dev/shakedown/standin/sshutil"
 )
 
-// launch starts the program that a shell, exec or subsystem request asked for; begin lets it run.
-func (s *session) launch(ctx context.Context) error {
-	if s.running() != nil {
-		return errors.New("a program runs in this session already")
-	}
+// launch starts the program that was asked for.
+func (s *session) launch(ctx context.Context) (Program, error) {
 	if err := s.permit(); err != nil {
-		return err
+		return nil, err
 	}
 	if s.wantShell && s.pty == nil {
 		// The real node gives every shell a terminal.
@@ -29,7 +26,7 @@ func (s *session) launch(ctx context.Context) error {
 	}
 	if s.subsystem == "" {
 		if err := s.openRecording(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	p, err := s.conn.target.Runner.Start(ctx, Request{
@@ -40,16 +37,19 @@ func (s *session) launch(ctx context.Context) error {
 	}
 	if err != nil {
 		s.abandon(ctx)
-		return err
+		return nil, err
 	}
-	s.mu.Lock()
-	s.program = p
-	s.mu.Unlock()
 	if s.audited {
 		s.emit(s.startEvent())
 		s.conn.srv.running(s)
 	}
-	return nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.program = p
+	if s.gone {
+		p.Kill() // nobody else will
+	}
+	return p, nil
 }
 
 func (s *session) permit() error {
@@ -110,16 +110,6 @@ func (s *session) emit(event events.AuditEvent) {
 	}
 }
 
-// begin lets a program that was just launched run, once.
-func (s *session) begin() {
-	p := s.running()
-	if p == nil || s.strikes != nil {
-		return
-	}
-	s.strikes = s.armFaults()
-	go s.run(p)
-}
-
 // run serves the program and ends the session after it.
 func (s *session) run(p Program) {
 	srv := s.conn.srv
@@ -130,8 +120,10 @@ func (s *session) run(p Program) {
 		defer srv.cfg.Sessions.Dec()
 		out = recorded{s.recorder, s.ch}
 	}
+	srv.cfg.Faults.Leak(s.id)
+	strikes := s.armFaults()
 	exit := p.Run(s.ch, out, s.ch.Stderr())
-	for _, t := range s.strikes {
+	for _, t := range strikes {
 		t.Stop()
 	}
 	exit.send(s.ch)
@@ -175,9 +167,9 @@ func (r recorded) Write(p []byte) (int, error) {
 	return r.client.Write(p)
 }
 
-// armFaults sets the planted faults of this session's transport going. It never returns nil.
+// armFaults sets the planted faults of this session's transport going.
 func (s *session) armFaults() []*time.Timer {
-	timers := []*time.Timer{}
+	var timers []*time.Timer
 	reg, w := s.conn.srv.cfg.Faults, s.conn.wire
 	arm := func(name faults.Name, strike func(faults.Rule) string) {
 		rule, ok := reg.Active(name, s.id)

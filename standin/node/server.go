@@ -130,14 +130,9 @@ func (s *Server) authenticate(ctx context.Context, c *Conn, meta ssh.ConnMetadat
 			return err
 		}
 	}
-	id.Certificate = slim(id.Certificate)
+	id.Certificate = sshutil.Slim(id.Certificate)
 	c.Identity, c.Access = id, checker
 	return nil
-}
-
-// slim keeps of a certificate what a session needs, as thousands are held at a time.
-func slim(cert *ssh.Certificate) *ssh.Certificate {
-	return &ssh.Certificate{KeyId: cert.KeyId, ValidPrincipals: cert.ValidPrincipals, ValidBefore: cert.ValidBefore, Permissions: cert.Permissions}
 }
 
 func (s *Server) add(c *Conn) {
@@ -170,20 +165,20 @@ func (s *Server) Abandon() {
 }
 
 // Channel serves sessions and forwarded ports.
-func (c *Conn) Channel(ctx context.Context, _ *ssh.ServerConn, ch ssh.NewChannel) {
+func (c *Conn) Channel(ctx context.Context, _ *ssh.ServerConn, ch ssh.NewChannel) (sshutil.Session, <-chan *ssh.Request) {
 	switch ch.ChannelType() {
 	case "session":
 		if limit := c.Access.MaxSessions(); limit > 0 && c.sessions.Load() >= limit {
 			c.rejectSession(ch, limit)
-			return
+			break
 		}
-		c.sessions.Add(1)
-		go c.serveSession(ctx, ch)
+		return c.newSession(ch)
 	case "direct-tcpip":
 		go c.forwardPort(ctx, ch)
 	default:
 		ch.Reject(ssh.UnknownChannelType, "unknown channel type: "+ch.ChannelType())
 	}
+	return nil, nil
 }
 
 func (c *Conn) rejectSession(ch ssh.NewChannel, limit int64) {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"shakedown.dev/shakedown/standin/recorder"
+	"shakedown.dev/shakedown/standin/sshutil"
 )
 
 // execLinger is how long the real node waits after a command without terminal before it ends the session.
@@ -30,6 +31,7 @@ type session struct {
 	command   string
 	subsystem string
 	wantShell bool
+	taken     bool // a program was asked for
 
 	recorder *recorder.Recorder
 	audited  bool // has session.start and the rest
@@ -37,30 +39,42 @@ type session struct {
 	mu      sync.Mutex
 	program Program
 	gone    bool // the client closed the channel
-	strikes []*time.Timer
 }
 
-// serveSession handles one session channel's requests until it closes.
-func (c *Conn) serveSession(ctx context.Context, nch ssh.NewChannel) {
-	defer c.sessions.Add(-1)
+// newSession accepts a session channel.
+func (c *Conn) newSession(nch ssh.NewChannel) (sshutil.Session, <-chan *ssh.Request) {
 	ch, reqs, err := nch.Accept()
 	if err != nil {
+		return nil, nil
+	}
+	c.sessions.Add(1)
+	return &session{conn: c, ch: ch, id: uuid.NewString(), started: time.Now().UTC(), mode: c.srv.cfg.Cluster().SessionRecording}, reqs
+}
+
+// Request acts on one request. Starting a program may take time and has a goroutine, which then serves the program.
+func (s *session) Request(ctx context.Context, req *ssh.Request) {
+	starts, err := s.handle(req)
+	switch {
+	case err != nil:
+		s.refuse(req, err)
+	case starts:
+		go s.start(ctx, req)
+	case req.WantReply:
+		req.Reply(true, nil)
+	}
+}
+
+// start launches the program and serves it. Nothing of the program may be seen before the reply.
+func (s *session) start(ctx context.Context, req *ssh.Request) {
+	p, err := s.launch(ctx)
+	if err != nil {
+		s.refuse(req, err)
 		return
 	}
-	s := &session{conn: c, ch: ch, id: uuid.NewString(), started: time.Now().UTC(), mode: c.srv.cfg.Cluster().SessionRecording}
-	defer s.clientGone()
-	for req := range reqs {
-		err := s.handle(ctx, req)
-		if err != nil {
-			s.refuse(req, err)
-			continue
-		}
-		if req.WantReply {
-			req.Reply(true, nil)
-		}
-		// Nothing of the program may be seen before the reply.
-		s.begin()
+	if req.WantReply {
+		req.Reply(true, nil)
 	}
+	s.run(p)
 }
 
 func (s *session) refuse(req *ssh.Request, err error) {
@@ -76,50 +90,68 @@ func (s *session) refuse(req *ssh.Request, err error) {
 
 var errUnsupported = errors.New("not supported")
 
-// handle acts on one request; an error refuses it.
-func (s *session) handle(ctx context.Context, req *ssh.Request) error {
+// handle acts on one request, or finds that it starts a program; an error refuses it.
+func (s *session) handle(req *ssh.Request) (starts bool, err error) {
+	if s.taken && (req.Type == "env" || req.Type == "pty-req") {
+		return false, nil // too late to matter
+	}
 	switch req.Type {
 	case "env":
 		var kv struct{ Name, Value string }
-		if err := ssh.Unmarshal(req.Payload, &kv); err != nil {
-			return fmt.Errorf("malformed env request: %w", err)
+		if err := decode(req, &kv); err != nil {
+			return false, err
 		}
 		s.setEnv(kv.Name, kv.Value)
-		return nil
+		return false, nil
 	case "pty-req":
-		return s.takePTY(req.Payload)
+		return false, s.takePTY(req)
 	case "window-change":
-		return s.resize(req.Payload)
+		return false, s.resize(req)
 	case "signal":
 		var sig struct{ Name string }
-		if err := ssh.Unmarshal(req.Payload, &sig); err != nil {
-			return fmt.Errorf("malformed signal request: %w", err)
+		if err := decode(req, &sig); err != nil {
+			return false, err
 		}
 		if p := s.running(); p != nil {
 			p.Signal(sig.Name)
 		}
-		return nil
+		return false, nil
+	case "shell", "exec", "subsystem":
+		return true, s.takeProgram(req)
+	case sshutil.AgentForwardRequest:
+		return false, nil // as the real node, never refused; the stand-in's shells get no agent
+	}
+	return false, fmt.Errorf("%w: request type %q", errUnsupported, req.Type)
+}
+
+func decode(req *ssh.Request, into any) error {
+	if err := ssh.Unmarshal(req.Payload, into); err != nil {
+		return fmt.Errorf("malformed %s request: %w", req.Type, err)
+	}
+	return nil
+}
+
+// takeProgram notes what to run; a session runs one program.
+func (s *session) takeProgram(req *ssh.Request) error {
+	if s.taken {
+		return errors.New("a program runs in this session already")
+	}
+	var name struct{ Value string }
+	if req.Type != "shell" {
+		if err := decode(req, &name); err != nil {
+			return err
+		}
+	}
+	switch req.Type {
 	case "shell":
 		s.wantShell = true
-		return s.launch(ctx)
 	case "exec":
-		var exec struct{ Command string }
-		if err := ssh.Unmarshal(req.Payload, &exec); err != nil {
-			return fmt.Errorf("malformed exec request: %w", err)
-		}
-		s.command = exec.Command
-		return s.launch(ctx)
+		s.command = name.Value
 	case "subsystem":
-		var sub struct{ Name string }
-		if err := ssh.Unmarshal(req.Payload, &sub); err != nil {
-			return fmt.Errorf("malformed subsystem request: %w", err)
-		}
-		s.subsystem = sub.Name
-		return s.launch(ctx)
-	case "auth-agent-req@openssh.com":
-		return nil // as the real node, never refused; the stand-in's shells get no agent
+		s.subsystem = name.Value
 	}
-	return fmt.Errorf("%w: request type %q", errUnsupported, req.Type)
+	s.taken = true
+	return nil
 }
 
 // EnvSession is the variable by which a recording proxy tells the node the session's id.
@@ -134,14 +166,14 @@ func (s *session) setEnv(name, value string) {
 	s.env = append(s.env, name+"="+value)
 }
 
-func (s *session) takePTY(payload []byte) error {
+func (s *session) takePTY(r *ssh.Request) error {
 	var req struct {
 		Term                               string
 		Columns, Rows, PixWidth, PixHeight uint32
 		Modes                              string
 	}
-	if err := ssh.Unmarshal(payload, &req); err != nil {
-		return fmt.Errorf("malformed pty-req: %w", err)
+	if err := decode(r, &req); err != nil {
+		return err
 	}
 	s.pty = &PTY{Term: req.Term, Width: req.Columns, Height: req.Rows, Modes: parseModes([]byte(req.Modes))}
 	s.pty.fill()
@@ -158,17 +190,15 @@ func (p *PTY) fill() {
 	}
 }
 
-func (s *session) resize(payload []byte) error {
+func (s *session) resize(r *ssh.Request) error {
 	var req struct{ Columns, Rows, PixWidth, PixHeight uint32 }
-	if err := ssh.Unmarshal(payload, &req); err != nil {
-		return fmt.Errorf("malformed window-change: %w", err)
+	if err := decode(r, &req); err != nil {
+		return err
 	}
-	p := s.running()
-	if p == nil || s.pty == nil {
-		return nil
+	if p := s.running(); p != nil && s.pty != nil {
+		s.emit(s.resizeEvent(req.Columns, req.Rows))
+		p.Resize(req.Columns, req.Rows)
 	}
-	s.emit(s.resizeEvent(req.Columns, req.Rows))
-	p.Resize(req.Columns, req.Rows)
 	return nil
 }
 
@@ -178,8 +208,9 @@ func (s *session) running() Program {
 	return s.program
 }
 
-// clientGone ends the program of a client that closed its channel or connection.
-func (s *session) clientGone() {
+// Gone ends the program of a client that closed its channel or connection.
+func (s *session) Gone() {
+	s.conn.sessions.Add(-1)
 	s.mu.Lock()
 	s.gone = true
 	p := s.program

@@ -32,11 +32,12 @@ const (
 
 // rig is a cluster in this process: an auth in memory, one proxy, one node behind a tunnel.
 type rig struct {
-	t     testing.TB
-	auth  *sshtest.Auth
-	login string
-	proxy *service
-	user  ssh.Signer
+	t      testing.TB
+	auth   *sshtest.Auth
+	login  string
+	proxy  *service
+	user   ssh.Signer
+	hostCA ssh.PublicKey
 
 	proxyFaults, nodeFaults *faults.Registry
 	proxyDir, nodeDir       string
@@ -54,6 +55,7 @@ func newRig(t testing.TB, options ...option) *rig {
 	}
 	r := &rig{t: t, auth: sshtest.NewAuth(t, me.Username), login: me.Username, metrics: prometheus.NewRegistry(),
 		proxyFaults: faults.New(nil), nodeFaults: faults.New(nil), proxyDir: t.TempDir(), nodeDir: t.TempDir()}
+	r.hostCA = r.auth.Hosts.Keys()[0]
 	r.user = r.auth.Users.User("alice", []string{me.Username, "root"}, "load")
 	cfg := mustConfig(t, fmt.Sprintf("version: v3\nteleport: {data_dir: %s}\nproxy_service: {enabled: yes, web_listen_addr: '127.0.0.1:0', listen_addr: '127.0.0.1:0', tunnel_listen_addr: '127.0.0.1:0', kube_listen_addr: '127.0.0.1:0'}\n", r.proxyDir))
 	for _, o := range options {
@@ -137,7 +139,7 @@ func (r *rig) eventually(what string, cond func() bool) {
 // clientConfig authenticates as alice and trusts the cluster's hosts.
 func (r *rig) clientConfig() *ssh.ClientConfig {
 	checker := &ssh.CertChecker{IsHostAuthority: func(key ssh.PublicKey, _ string) bool {
-		return string(key.Marshal()) == string(r.auth.Hosts.Keys()[0].Marshal())
+		return string(key.Marshal()) == string(r.hostCA.Marshal())
 	}}
 	return &ssh.ClientConfig{User: r.login, Auth: []ssh.AuthMethod{ssh.PublicKeys(r.user)}, HostKeyCallback: checker.CheckHostKey, Timeout: 20 * time.Second}
 }

@@ -72,6 +72,7 @@ func (r *router) tryDial(ctx context.Context, user, host, port string) (net.Conn
 		r.env.Faults.Forget(key)
 		return nil, destination{}, fmt.Errorf("connection to %s refused", host)
 	}
+	r.env.Faults.Leak(key)
 	r.env.Faults.Forget(key)
 	dest, err := r.resolve(ctx, host, port)
 	if err != nil {

@@ -68,8 +68,10 @@ func (s *sshServer) sshConfig(ctx context.Context, u *userConn) *ssh.ServerConfi
 			u.identity, err = sshutil.CheckUser(key, meta.User(), cas.UserSSH)
 			if err != nil {
 				s.env.Log.Info("user refused", "remote", meta.RemoteAddr(), "err", err)
+				return nil, err
 			}
-			return &ssh.Permissions{}, err
+			u.identity.Certificate = sshutil.Slim(u.identity.Certificate)
+			return &ssh.Permissions{}, nil
 		},
 	}
 	cfg.AddHostKey(s.env.Auth.Identity().SSH)
@@ -121,15 +123,20 @@ func (s *sshServer) keepAlive(ctx context.Context) {
 }
 
 // Channel serves sessions, which carry subsystems only, and jumps.
-func (u *userConn) Channel(ctx context.Context, _ *ssh.ServerConn, nch ssh.NewChannel) {
+func (u *userConn) Channel(ctx context.Context, _ *ssh.ServerConn, nch ssh.NewChannel) (sshutil.Session, <-chan *ssh.Request) {
 	switch nch.ChannelType() {
 	case "session":
-		go u.session(ctx, nch)
+		ch, reqs, err := nch.Accept()
+		if err != nil {
+			return nil, nil
+		}
+		return &userSession{userConn: u, ch: ch}, reqs
 	case "direct-tcpip":
 		go u.jump(ctx, nch)
 	default:
 		nch.Reject(ssh.UnknownChannelType, "unknown channel type: "+nch.ChannelType())
 	}
+	return nil, nil
 }
 
 // Request answers global requests.
@@ -150,39 +157,46 @@ func (u *userConn) Request(_ *ssh.ServerConn, req *ssh.Request) {
 
 func (s *sshServer) recordsHere() bool { return recorder.AtProxy(s.cluster.Get().SessionRecording) }
 
-// session handles the requests of one session channel.
-func (u *userConn) session(ctx context.Context, nch ssh.NewChannel) {
-	ch, reqs, err := nch.Accept()
-	if err != nil {
-		return
+// userSession is one session channel.
+type userSession struct {
+	*userConn
+	ch ssh.Channel
+}
+
+// Gone closes the channel that the client closed.
+func (s *userSession) Gone() { s.ch.Close() }
+
+// Request handles one request; what it refuses ends the session.
+func (s *userSession) Request(ctx context.Context, req *ssh.Request) {
+	switch req.Type {
+	case "env", "simple@putty.projects.tartarus.org":
+		s.accept(req)
+	case sshutil.AgentForwardRequest:
+		// Never refused to the client, as the real proxy does.
+		if err := s.allowAgent(ctx); err != nil {
+			s.srv.env.Log.Warn("agent forwarding", "user", s.identity.User, "err", err)
+		}
+		s.accept(req)
+	case "subsystem":
+		go s.subsystem(ctx, req)
+	default:
+		s.refuse(req, fmt.Errorf("(proxy) proxy doesn't support request type '%v'", req.Type))
 	}
-	defer ch.Close()
-	for req := range reqs {
-		var err error
-		switch req.Type {
-		case "env", "simple@putty.projects.tartarus.org":
-		case sshutil.AgentForwardRequest:
-			// Never refused to the client, as the real proxy does.
-			if err := u.allowAgent(ctx); err != nil {
-				u.srv.env.Log.Warn("agent forwarding", "user", u.identity.User, "err", err)
-			}
-		case "subsystem":
-			err = u.subsystem(ctx, ch, req)
-		default:
-			err = fmt.Errorf("(proxy) proxy doesn't support request type '%v'", req.Type)
-		}
-		if err != nil {
-			u.srv.env.Log.Info("session request refused", "user", u.identity.User, "type", req.Type, "err", err)
-			fmt.Fprintln(ch.Stderr(), err)
-			if req.WantReply {
-				req.Reply(false, []byte(err.Error()+"\n"))
-			}
-			return
-		}
-		if req.Type != "subsystem" && req.WantReply {
-			req.Reply(true, nil)
-		}
+}
+
+func (s *userSession) accept(req *ssh.Request) {
+	if req.WantReply {
+		req.Reply(true, nil)
 	}
+}
+
+func (s *userSession) refuse(req *ssh.Request, err error) {
+	s.srv.env.Log.Info("session request refused", "user", s.identity.User, "type", req.Type, "err", err)
+	fmt.Fprintln(s.ch.Stderr(), err)
+	if req.WantReply {
+		req.Reply(false, []byte(err.Error()+"\n"))
+	}
+	s.ch.Close()
 }
 
 func (u *userConn) allowAgent(ctx context.Context) error {
@@ -200,31 +214,31 @@ func (u *userConn) allowAgent(ctx context.Context) error {
 	return nil
 }
 
-// subsystem connects the channel to where the name says. The reply is sent before the first byte of the other side.
-func (u *userConn) subsystem(ctx context.Context, ch ssh.Channel, req *ssh.Request) error {
+// subsystem connects the channel to where the name says, and serves it. The reply is sent before the first byte of the other side.
+func (s *userSession) subsystem(ctx context.Context, req *ssh.Request) {
+	serve, err := s.open(ctx, req)
+	if err != nil {
+		s.refuse(req, err)
+		return
+	}
+	s.accept(req)
+	defer s.ch.Close()
+	serve(s.ch)
+}
+
+func (s *userSession) open(ctx context.Context, req *ssh.Request) (func(ssh.Channel), error) {
 	var sub struct{ Name string }
 	if err := ssh.Unmarshal(req.Payload, &sub); err != nil {
-		return fmt.Errorf("malformed subsystem request: %w", err)
+		return nil, fmt.Errorf("malformed subsystem request: %w", err)
 	}
 	if !strings.HasPrefix(sub.Name, "proxy:") {
-		return fmt.Errorf("unrecognized subsystem: %v", sub.Name)
+		return nil, fmt.Errorf("unrecognized subsystem: %v", sub.Name)
 	}
 	to, err := sshutil.ParseProxyRequest(sub.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	serve, err := u.connect(ctx, to)
-	if err != nil {
-		return err
-	}
-	if req.WantReply {
-		req.Reply(true, nil)
-	}
-	go func() {
-		defer ch.Close()
-		serve(ch)
-	}()
-	return nil
+	return s.connect(ctx, to)
 }
 
 // connect opens the way to a destination; what it returns serves a channel over it.

@@ -138,3 +138,8 @@ func Trusted(key ssh.PublicKey, authorities []ssh.PublicKey) bool {
 	}
 	return false
 }
+
+// Slim keeps of a certificate what a session needs, as thousands are held at a time: names, validity and permissions.
+func Slim(cert *ssh.Certificate) *ssh.Certificate {
+	return &ssh.Certificate{KeyId: cert.KeyId, ValidPrincipals: cert.ValidPrincipals, ValidBefore: cert.ValidBefore, Permissions: cert.Permissions}
+}

@@ -80,13 +80,13 @@ func (s *Server) sshConfig(ctx context.Context) *ssh.ServerConfig {
 }
 
 // Channel takes the heartbeat channel, by which a connection becomes a tunnel, and refuses others.
-func (s *Server) Channel(ctx context.Context, conn *ssh.ServerConn, ch ssh.NewChannel) {
+func (s *Server) Channel(ctx context.Context, conn *ssh.ServerConn, ch ssh.NewChannel) (sshutil.Session, <-chan *ssh.Request) {
 	switch ch.ChannelType() {
 	case channelHeartbeat:
 		kind, ok := kindOf(conn.Permissions.Extensions["role"])
 		if !ok {
 			ch.Reject(ssh.ConnectionFailed, fmt.Sprintf("unsupported role %v", conn.Permissions.Extensions["role"]))
-			return
+			break
 		}
 		go s.serveAgent(ctx, conn, ch, kind)
 	case "session":
@@ -94,6 +94,7 @@ func (s *Server) Channel(ctx context.Context, conn *ssh.ServerConn, ch ssh.NewCh
 	default:
 		ch.Reject(ssh.ConnectionFailed, fmt.Sprintf("reversetunnel received unknown channel request %v", ch.ChannelType()))
 	}
+	return nil, nil
 }
 
 func kindOf(role string) (string, bool) {

@@ -33,18 +33,33 @@ func (c *CA) Host(uuid, cluster, role string, more ...string) ssh.Signer {
 	})
 }
 
-// User issues a user certificate with every permission.
+// User issues a user certificate with every permission, for a fresh key.
 func (c *CA) User(user string, logins []string, roles ...string) ssh.Signer {
+	return c.issue(c.userCert(user, logins, roles))
+}
+
+// Certify issues a user certificate with every permission for a key.
+func (c *CA) Certify(user string, key ssh.PublicKey, logins []string, roles ...string) *ssh.Certificate {
+	cert := c.userCert(user, logins, roles)
+	cert.Key = key
+	cert.ValidBefore = ssh.CertTimeInfinity
+	if err := cert.SignCert(rand.Reader, c.key); err != nil {
+		c.t.Fatal(err)
+	}
+	return cert
+}
+
+func (c *CA) userCert(user string, logins, roles []string) *ssh.Certificate {
 	raw, err := json.Marshal(map[string]any{"version": "v1", "roles": roles})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return c.issue(&ssh.Certificate{
+	return &ssh.Certificate{
 		CertType: ssh.UserCert, KeyId: user, ValidPrincipals: logins,
 		Permissions: ssh.Permissions{Extensions: map[string]string{
 			"teleport-roles": string(raw), "permit-pty": "", "permit-port-forwarding": "", "permit-agent-forwarding": "",
 		}},
-	})
+	}
 }
 
 func (c *CA) issue(cert *ssh.Certificate) ssh.Signer {
