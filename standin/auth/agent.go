@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,6 +111,9 @@ func (a agent) SignUser(ctx context.Context, r *rpc.SignUserRequest) (*rpc.SignU
 		return nil, err
 	}
 	user, err := a.getUser(ctx, r.User)
+	if errors.Is(err, state.ErrNotFound) {
+		return nil, denied("access denied") // the real one does not say why either
+	}
 	if err != nil {
 		return nil, grpcError(err)
 	}

@@ -63,7 +63,7 @@ func (s *api) GetEvents(ctx context.Context, r *proto.GetEventsRequest) (*proto.
 	if _, err := s.allowed(ctx, types.KindEvent, types.VerbList); err != nil {
 		return nil, err
 	}
-	q := audit.Query{From: r.StartDate, To: r.EndDate, Types: r.EventTypes, Limit: int(r.Limit), StartKey: r.StartKey, Descending: r.Order == proto.Order_DESCENDING}
+	q := audit.Query{From: r.StartDate, To: r.EndDate, Types: r.EventTypes, Limit: int(r.Limit), StartKey: r.StartKey, Descending: descending(r.Order)}
 	return s.search(ctx, q)
 }
 
@@ -72,7 +72,7 @@ func (s *api) GetSessionEvents(ctx context.Context, r *proto.GetSessionEventsReq
 	if _, err := s.allowed(ctx, types.KindSession, types.VerbList, types.VerbRead); err != nil {
 		return nil, err
 	}
-	q := audit.Query{From: r.StartDate, To: r.EndDate, Types: []string{audit.SessionEnd, "windows.desktop.session.end"}, Limit: int(r.Limit), StartKey: r.StartKey, Descending: r.Order == proto.Order_DESCENDING}
+	q := audit.Query{From: r.StartDate, To: r.EndDate, Types: []string{audit.SessionEnd, "windows.desktop.session.end"}, Limit: int(r.Limit), StartKey: r.StartKey, Descending: descending(r.Order)}
 	return s.search(ctx, q)
 }
 
@@ -294,3 +294,19 @@ func (s *api) GenerateToken(ctx context.Context, r *proto.GenerateTokenRequest) 
 	token, err := s.generateToken(ctx, r.Token, r.Roles, time.Duration(r.TTL), r.Labels)
 	return &proto.GenerateTokenResponse{Token: token}, grpcError(err)
 }
+
+// UpsertNode takes a node's heartbeat.
+func (s *api) UpsertNode(ctx context.Context, n *types.ServerV2) (*types.KeepAlive, error) {
+	if _, err := s.hostOnly(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.upsertServer(ctx, n); err != nil {
+		return nil, grpcError(err)
+	}
+	return &types.KeepAlive{Type: types.KeepAlive_NODE, Name: n.GetName(), Namespace: n.GetNamespace(), Expires: n.Expiry()}, nil
+}
+
+// descending reads the order as the real server does: it takes the number for a
+// types.EventOrder, in which 0 is ascending, although the protocol's own enum
+// calls 0 descending. Clients write the number the same way.
+func descending(o proto.Order) bool { return types.EventOrder(o) == types.EventOrderDescending }

@@ -27,7 +27,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	return &metrics{
 		emitted:    counter("teleport_audit_emit_events", "Number of audit events emitted"),
-		failedEmit: counter("audit_failed_emit_events", "Number of times emitting audit event failed"),
+		failedEmit: counter("audit_failed_emit_events", "Number of times emitting audit event failed."),
 		heartbeats: counter("heartbeat_connections_received_total", "Number of times auth received a heartbeat connection"),
 		signed:     counter("auth_generate_requests_total", "Number of requests to generate new server keys"),
 		throttled:  counter("auth_generate_requests_throttled_total", "Number of throttled requests to generate new server keys"),

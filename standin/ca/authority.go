@@ -6,8 +6,10 @@ package ca
 import (
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -39,7 +41,7 @@ type Authority struct {
 
 // NewAuthority makes an authority with a new key (ECDSA P-256).
 func NewAuthority(kind, cluster string) (*Authority, error) {
-	key, keyPEM, err := NewKey()
+	key, keyPEM, err := newAuthorityKey()
 	if err != nil {
 		return nil, err
 	}
@@ -109,17 +111,40 @@ func Pin(cert *x509.Certificate) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// NewKey makes an ECDSA P-256 key; the PEM is good for TLS and for OpenSSH.
+// NewKey makes an Ed25519 key; the PEM is PKCS#8. The client of the imitated API
+// reads an SSH certificate from an identity file only if its type begins with
+// "ssh", so ECDSA will not do; RSA would cost each handshake a millisecond.
 func NewKey() (crypto.Signer, []byte, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	return encodeKey(key)
+}
+
+// NewRSAKey makes a 2048-bit RSA key, as 13.0.0-dev does; the PEM is PKCS#1.
+func NewRSAKey() (crypto.Signer, []byte, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, nil, err
+	}
+	return key, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), nil
+}
+
+func newAuthorityKey() (crypto.Signer, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
-	der, err := x509.MarshalECPrivateKey(key)
+	return encodeKey(key)
+}
+
+func encodeKey(key crypto.Signer) (crypto.Signer, []byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return nil, nil, err
 	}
-	return key, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+	return key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
 // EncodeClusterName is the server name by which an auth is addressed in TLS.

@@ -4,8 +4,11 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"crypto"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -30,24 +33,28 @@ type signOptions struct {
 	proxy, kubeCluster, compat string
 	ttl                        time.Duration
 	overwrite, tar             bool
+	keyType                    string // ed25519, or rsa as 13.0.0-dev has it
 }
 
 const maxSignTTL = 12 * time.Hour
 
 func parseSign(args []string) (signOptions, error) {
-	o := signOptions{format: "file", ttl: maxSignTTL}
+	o := signOptions{format: "file", ttl: maxSignTTL, keyType: cmp.Or(os.Getenv("STANDIN_KEY_TYPE"), "ed25519")}
 	_, err := flags.Parse(args, []flags.Flag{
 		{Name: "user", Text: &o.user}, {Name: "host", Text: &o.host}, {Name: "out", Short: "o", Text: &o.out, Required: true},
 		{Name: "format", Text: &o.format}, {Name: "ttl", Duration: &o.ttl}, {Name: "proxy", Text: &o.proxy},
 		{Name: "kube-cluster-name", Text: &o.kubeCluster}, {Name: "compat", Text: &o.compat},
 		{Name: "overwrite", Switch: &o.overwrite}, {Name: "tar", Switch: &o.tar},
-		{Name: "leaf-cluster", Text: new(string)}, {Name: "kube-cluster", Text: new(string)},
+		{Name: "key-type", Text: &o.keyType}, {Name: "leaf-cluster", Text: new(string)}, {Name: "kube-cluster", Text: new(string)},
 	})
 	if err != nil {
 		return o, err
 	}
 	if !slices.Contains([]string{"file", "openssh", "kubernetes", "tls"}, o.format) {
 		return o, fmt.Errorf("unsupported --format %q, the stand-in has file, openssh, kubernetes, tls", o.format)
+	}
+	if o.keyType != "ed25519" && o.keyType != "rsa" {
+		return o, fmt.Errorf("unknown --key-type %q, allowed are ed25519, rsa", o.keyType)
 	}
 	switch {
 	case o.user != "" && o.host != "":
@@ -120,13 +127,13 @@ func (t *tool) signFiles(ctx context.Context, o signOptions) ([]file, error) {
 func (t *tool) noteUnused(o signOptions) {
 	for name, value := range map[string]string{"proxy": o.proxy, "kube-cluster-name": o.kubeCluster} {
 		if value != "" {
-			fmt.Fprintf(t.Err, "Note: --%s is only used with --format=\"kubernetes\", ignoring for --format=%q\n", name, o.format)
+			fmt.Fprintf(t.Out, "Note: --%s is only used with --format=\"kubernetes\", ignoring for --format=%q\n", name, o.format)
 		}
 	}
 }
 
 func (t *tool) signUser(ctx context.Context, o signOptions) (*material, error) {
-	key, keyPEM, err := ca.NewKey()
+	key, keyPEM, err := newKey(o)
 	if err != nil {
 		return nil, err
 	}
@@ -154,6 +161,20 @@ func (t *tool) signUser(ctx context.Context, o signOptions) (*material, error) {
 	return &material{key: keyPEM, ssh: resp.SSHCert, tls: resp.TLSCert, authorities: authorities, cluster: t.remote.Identity().Cluster}, nil
 }
 
+// newKey makes a key. For OpenSSH it is written in OpenSSH's own format, because
+// older ones do not read Ed25519 in PKCS#8.
+func newKey(o signOptions) (crypto.Signer, []byte, error) {
+	if o.keyType == "rsa" {
+		return ca.NewRSAKey()
+	}
+	key, keyPEM, err := ca.NewKey()
+	if err != nil || o.format != "openssh" {
+		return key, keyPEM, err
+	}
+	block, err := ssh.MarshalPrivateKey(key, "")
+	return key, pem.EncodeToMemory(block), err
+}
+
 // identityFile is the format of `--format=file` (api/identityfile).
 func (m *material) identityFile(o signOptions) ([]file, error) {
 	id := &identityfile.IdentityFile{
@@ -174,7 +195,7 @@ func (t *tool) signHost(ctx context.Context, o signOptions) ([]file, error) {
 	if o.format != "openssh" {
 		return nil, fmt.Errorf("invalid --format flag %q, only openssh is supported with --host", o.format)
 	}
-	key, keyPEM, err := ca.NewKey()
+	key, keyPEM, err := newKey(o)
 	if err != nil {
 		return nil, err
 	}

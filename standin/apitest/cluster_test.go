@@ -1,0 +1,202 @@
+package apitest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gravitational/teleport/api/client"
+	"github.com/gravitational/teleport/api/client/proto"
+	"github.com/gravitational/teleport/api/types"
+	"github.com/gravitational/teleport/api/types/events"
+)
+
+// cluster is a stand-in's auth, run as a process, with two users.
+type cluster struct {
+	dir, authAddr       string
+	identity, powerless string
+	bin                 string
+	admin               *client.Client
+}
+
+// build makes the program once; STANDIN_BIN names one that is there.
+var build = sync.OnceValues(func() (string, error) {
+	if bin := os.Getenv("STANDIN_BIN"); bin != "" {
+		return bin, nil
+	}
+	dir, err := os.MkdirTemp("", "standin-apitest-")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "standin")
+	cmd := exec.Command("go", "build", "-o", bin, "./standin/cmd/standin")
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the stand-in: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	bin, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{dir: t.TempDir(), bin: bin, authAddr: freeAddr(t)}
+	diag := freeAddr(t)
+	c.write(t, "teleport.yaml", fmt.Sprintf(`version: v3
+teleport: {nodename: api, data_dir: %s}
+auth_service: {enabled: yes, listen_addr: %q, cluster_name: api.example.com}
+proxy_service: {enabled: no}
+ssh_service: {enabled: no}
+`, filepath.Join(c.dir, "data"), c.authAddr))
+	cmd := exec.Command(bin, "teleport", "start", "-c", filepath.Join(c.dir, "teleport.yaml"), "--diag-addr="+diag)
+	log, err := os.Create(filepath.Join(c.dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	c.waitReady(t, diag)
+	c.write(t, "roles.yaml", roles)
+	c.tctl(t, "create", filepath.Join(c.dir, "roles.yaml"))
+	c.identity, c.powerless = c.user(t, "load"), c.user(t, "powerless")
+	c.admin = connect(t, c, filepath.Join(c.dir, "data", "proc", "Admin.id"))
+	return c
+}
+
+const roles = `kind: role
+version: v5
+metadata: {name: load}
+spec:
+  allow:
+    logins: [root]
+    node_labels: {'*': '*'}
+    rules: [{resources: [event, session], verbs: [list, read]}]
+---
+kind: role
+version: v5
+metadata: {name: powerless}
+spec:
+  allow: {logins: [root], node_labels: {'*': '*'}}
+`
+
+func (c *cluster) user(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(c.dir, name+".id")
+	c.tctl(t, "users", "add", name, "--roles="+name)
+	c.tctl(t, "auth", "sign", "--user="+name, "--format=file", "-o", path)
+	return path
+}
+
+func (c *cluster) tctl(t *testing.T, args ...string) {
+	t.Helper()
+	args = append([]string{"tctl", "-c", filepath.Join(c.dir, "teleport.yaml")}, args...)
+	if out, err := exec.Command(c.bin, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (c *cluster) write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *cluster) waitReady(t *testing.T, diag string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		if resp, err := http.Get("http://" + diag + "/readyz"); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		time.Sleep(20 * time.Millisecond) // another process: there is nothing to wait on
+	}
+	log, _ := os.ReadFile(filepath.Join(c.dir, "log"))
+	t.Fatalf("not ready in time\n%s", log)
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	return lis.Addr().String()
+}
+
+func sid(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }
+
+func (c *cluster) emit(t *testing.T, event events.AuditEvent) {
+	t.Helper()
+	if err := c.admin.EmitAuditEvent(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// record makes a synchronous recording of n events with the real client.
+func (c *cluster) record(t *testing.T, sid string, n int) {
+	t.Helper()
+	stream, err := c.admin.CreateAuditStream(t.Context(), sid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		event := &events.SessionPrint{Metadata: events.Metadata{Type: "print", Index: int64(i), Time: time.Now().UTC()}, Data: []byte("line")}
+		if err := stream.EmitAuditEvent(t.Context(), event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := stream.Complete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-stream.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the stream did not end")
+	}
+}
+
+func (c *cluster) track(t *testing.T, sid string, expires time.Time) {
+	t.Helper()
+	tracker, err := types.NewSessionTracker(types.SessionTrackerSpecV1{SessionID: sid, Kind: "ssh", Expires: expires.UTC(), State: types.SessionState_SessionStateRunning})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.admin.CreateSessionTracker(t.Context(), tracker); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *cluster) announce(t *testing.T, name string) {
+	t.Helper()
+	server, err := types.NewServer(name, types.KindNode, types.ServerSpecV2{Hostname: "host", Addr: "127.0.0.1:1", Version: "13.0.0-standin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.admin.UpsertNode(t.Context(), server); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func listNodes(limit int32) proto.ListResourcesRequest {
+	return proto.ListResourcesRequest{ResourceType: types.KindNode, Namespace: "default", Limit: limit}
+}
