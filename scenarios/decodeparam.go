@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -138,8 +139,10 @@ func (d *decoder) nodeSelection(s *Selection) read {
 			optional("running", d.text(&s.Node.Running)),
 			optional("ordinal", d.ordinal(&s.Node.Ordinal)),
 			optional("name", d.text(&s.Node.Name)),
-			optional("any", scalar(d, &s.Node.Any, parseBool)))
-		if ok && len(mappingKeys(n)) != 1 {
+			optional("any", scalar(d, &s.Node.Any, parseBool)),
+			optional("without", d.text(&s.Node.Without)))
+		how := slices.DeleteFunc(mappingKeys(n), func(key string) bool { return key == "without" })
+		if ok && len(how) != 1 {
 			d.reportf(n, "a node is exactly one of running, ordinal, name, any")
 		}
 	}

@@ -122,10 +122,7 @@ func selects(sel Selection, s Step, f Facts) []string {
 		if f.Nodes > 0 && sel.Count > f.Nodes {
 			return []string{fmt.Sprintf("selects %d nodes, there are %d", sel.Count, f.Nodes)}
 		}
-		if sel.Node != nil && sel.Node.Running != "" {
-			return unknownComponent(sel.Node.Running, f)
-		}
-		return nil
+		return nodesOf(sel.Node, f)
 	}
 	if bad := unknownComponent(sel.Component, f); bad != nil {
 		return bad
@@ -134,6 +131,13 @@ func selects(sel Selection, s Step, f Facts) []string {
 		return []string{fmt.Sprintf("selects %d pods of %s, there are %d", sel.Count, sel.Component, c.Replicas)}
 	}
 	return nil
+}
+
+func nodesOf(n *NodeSelection, f Facts) []string {
+	if n == nil || n.Running == "" {
+		return nil
+	}
+	return unknownComponent(n.Running, f)
 }
 
 func unknownComponent(name string, f Facts) []string {

@@ -33,6 +33,8 @@ type NodeSelection struct {
 	Ordinal *int   `json:"ordinal,omitempty"` // in the order of their names, from 0
 	Name    string `json:"name,omitempty"`    // only sensible on one's own cluster
 	Any     bool   `json:"any,omitempty"`
+	// Without leaves out nodes that carry a pod of this component.
+	Without string `json:"without,omitempty"`
 }
 
 // Selectable orders of candidates.
@@ -104,15 +106,22 @@ func (s Selection) order() string {
 
 // String says which nodes, to stand after "node".
 func (n *NodeSelection) String() string {
-	switch {
-	case n == nil || n.Any:
+	if n == nil {
 		return "of any kind"
-	case n.Running != "":
-		return "running " + n.Running
-	case n.Ordinal != nil:
-		return fmt.Sprintf("number %d", *n.Ordinal)
 	}
-	return n.Name
+	text := n.Name
+	switch {
+	case n.Any:
+		text = "of any kind"
+	case n.Running != "":
+		text = "running " + n.Running
+	case n.Ordinal != nil:
+		text = fmt.Sprintf("number %d", *n.Ordinal)
+	}
+	if n.Without != "" {
+		text += ", without " + n.Without
+	}
+	return text
 }
 
 func plural(word string, n int) string {
