@@ -109,23 +109,31 @@ func (l *ledger) anySession(m matcher, windows []span) bool {
 	return false
 }
 
-// edges are the moments at which sessions opened and ended, each ascending.
-func (l *ledger) edges(m matcher) (opens, ends []time.Duration) {
+// sweep has the moments at which sessions opened and ended, each ascending.
+type sweep struct{ opens, ends []time.Duration }
+
+// edges makes the sweep of a filter once.
+func (l *ledger) edges(m matcher) sweep {
+	if s, ok := l.sweeps[m]; ok {
+		return s
+	}
+	var s sweep
 	for i := range l.sessions {
-		s := &l.sessions[i]
-		if s.open > 0 && m.match(s) {
-			opens = append(opens, s.open)
-			ends = append(ends, s.end)
+		if x := &l.sessions[i]; x.open > 0 && m.match(x) {
+			s.opens = append(s.opens, x.open)
+			s.ends = append(s.ends, x.end)
 		}
 	}
-	slices.Sort(opens)
-	slices.Sort(ends)
-	return opens, ends
+	slices.Sort(s.opens)
+	slices.Sort(s.ends)
+	l.sweeps[m] = s
+	return s
 }
 
 // maxHeld is the largest number of sessions that were open at once within the windows.
 func (l *ledger) maxHeld(m matcher, windows []span) int {
-	opens, ends := l.edges(m)
+	sw := l.edges(m)
+	opens, ends := sw.opens, sw.ends
 	most, held, e := 0, 0, 0
 	for i, at := range opens {
 		for e < len(ends) && ends[e] <= at {

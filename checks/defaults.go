@@ -74,19 +74,16 @@ func recordingsExplained(m *Measures) []Finding {
 	}
 	counts, n, lost := map[history.RecordingClass]int{}, 0, 0
 	var details []string
-	for i := range m.l.recordings {
-		r := &m.l.recordings[i]
-		if !lostRecording(r.class) {
-			continue
-		}
-		lost++
-		if r.cause.Found {
+	for i := range m.l.damaged {
+		d := &m.l.damaged[i]
+		if lost++; d.cause.Found {
 			continue
 		}
 		n++
-		counts[r.class]++
+		r := &m.l.recordings[d.recording]
+		counts[r.class.name()]++
 		if len(details) < examples {
-			details = append(details, fmt.Sprintf("%s %s, holder %s", r.id, r.class, r.holderEnd))
+			details = append(details, fmt.Sprintf("%s %s, holder %s", d.id, r.class.name(), m.l.strings.name(r.holderEnd)))
 		}
 	}
 	if n == 0 {

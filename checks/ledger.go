@@ -48,6 +48,8 @@ type ledger struct {
 	blind      []blindSpot
 	health     []healthLook
 	recordings []recording
+	damaged    []damagedRecording // of recordings: something is lost
+	sweeps     map[matcher]sweep
 	unlooked   map[int32]bool // sessions whose recording nobody looked at; filled by findUnlooked
 	audits     int
 	probes     int
@@ -101,7 +103,7 @@ func newLedger() *ledger {
 		strings: newInterner(), byID: map[string]int32{}, open: map[string]openedSession{}, opening: map[openingStep]*latencies{},
 		podIndex: map[string]int32{}, nodes: map[string][]nodeChange{}, endpoints: map[string]map[string]steps{},
 		replicas: map[string]replicaSteps{}, agents: map[string][]agentChange{}, entries: map[string]*phase{},
-		streams: map[string][]streamSample{}, loadBegan: -1,
+		streams: map[string][]streamSample{}, sweeps: map[matcher]sweep{}, loadBegan: -1,
 	}
 }
 

@@ -132,33 +132,58 @@ func (l *ledger) addLost(d history.Session) int32 {
 	return int32(len(l.lost) - 1)
 }
 
-// recording is one recording with the session it belongs to, -1 where that is not in the ledger.
+// recording is what is kept of every recording; there may be as many as sessions.
 type recording struct {
-	session   int32
-	id        string
-	class     history.RecordingClass
-	mode      int32 // interned
-	storage   int32 // interned
-	holder    int32 // pod; -1: not known
-	gone      bool
-	notRead   bool
-	tail      uint64
-	missing   uint64
-	waited    time.Duration
-	detail    string
-	cause     Cause
-	holderEnd string
+	session       int32 // -1: not in the ledger
+	holder        int32 // pod; -1: not known
+	mode, storage int32 // interned
+	holderEnd     int32 // interned; filled by judgeRecordings
+	damage        int32 // index in ledger.damaged; -1: nothing is lost of it
+	waited        time.Duration
+	class         recClass
+	gone, notRead bool
 }
 
-func (l *ledger) addRecording(d history.Recording) {
-	r := recording{session: -1, id: d.Session, class: d.Class, mode: l.strings.id(d.Mode), storage: l.strings.id(d.Storage),
-		holder: l.pod(d.Holder), gone: d.HolderGone, notRead: d.NotRead, tail: d.Tail, waited: max(d.Waited, d.Settled),
-		detail: l.strings.name(l.strings.id(d.Detail))}
-	for _, m := range d.Missing {
-		r.missing += m[1] - m[0] + 1
+// damagedRecording is what is kept of those that attribution has to explain.
+type damagedRecording struct {
+	recording int32
+	id        string
+	lines     uint64 // missing
+	detail    string
+	cause     Cause
+}
+
+// recClass is history.RecordingClass as a small number.
+type recClass uint8
+
+func recClassOf(c history.RecordingClass) recClass {
+	for i, known := range history.RecordingClasses() {
+		if c == known {
+			return recClass(i)
+		}
 	}
+	return recClassOf(history.RecPending) // a class this version does not know tells nothing
+}
+
+func (c recClass) name() history.RecordingClass { return history.RecordingClasses()[c] }
+
+func (l *ledger) addRecording(d history.Recording) {
+	r := recording{session: -1, class: recClassOf(d.Class), mode: l.strings.id(d.Mode), storage: l.strings.id(d.Storage),
+		holder: l.pod(d.Holder), gone: d.HolderGone, notRead: d.NotRead, damage: -1, waited: max(d.Waited, d.Settled)}
 	if i, ok := l.byID[d.Session]; ok {
 		r.session = i
 	}
+	if lostRecording(d.Class) {
+		r.damage = int32(len(l.damaged))
+		l.damaged = append(l.damaged, damagedRecording{recording: int32(len(l.recordings)), id: d.Session,
+			lines: max(d.Tail, missingLines(d)), detail: l.strings.name(l.strings.id(d.Detail))})
+	}
 	l.recordings = append(l.recordings, r)
+}
+
+func missingLines(d history.Recording) (n uint64) {
+	for _, m := range d.Missing {
+		n += m[1] - m[0] + 1
+	}
+	return n
 }

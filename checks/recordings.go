@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"shakedown.dev/shakedown/checks/gates"
 	"shakedown.dev/shakedown/history"
@@ -30,9 +29,9 @@ func (l *ledger) judgeRecordings() {
 	for i := range l.recordings {
 		r := &l.recordings[i]
 		w := l.recordingWindow(r)
-		r.holderEnd = l.holderEnd(r, w)
-		if lostRecording(r.class) {
-			r.cause = l.recordingCause(r, w)
+		r.holderEnd = l.strings.id(l.holderEnd(r, w))
+		if r.damage >= 0 {
+			l.damaged[r.damage].cause = l.recordingCause(r, w)
 		}
 	}
 }
@@ -111,9 +110,7 @@ func (l *ledger) countRecordings(f gates.Filter, windows []span) gates.Recording
 			continue
 		}
 		c.Expected++
-		if n := recordingCount(&c, r.class); n != nil {
-			*n++
-		}
+		*recordingCount(&c, r.class.name())++
 	}
 	if f.Mode == "" && f.Storage == "" && f.Holder == "" {
 		n := l.unexamined(match, windows)
@@ -152,7 +149,7 @@ func (l *ledger) recordingMatches(r *recording, f gates.Filter, match matcher, w
 	}
 	return (f.Mode == "" || f.Mode == l.strings.name(r.mode)) &&
 		(f.Storage == "" || f.Storage == l.strings.name(r.storage)) &&
-		(f.Holder == "" || f.Holder == r.holderEnd)
+		(f.Holder == "" || f.Holder == l.strings.name(r.holderEnd))
 }
 
 // unexamined counts sessions whose recording is expected but was never looked at: pending, not complete.
@@ -169,12 +166,14 @@ func (l *ledger) unexamined(match matcher, windows []span) int {
 // findUnlooked marks the sessions of which a recording is expected and none was looked at.
 func (l *ledger) findUnlooked() {
 	l.unlooked = map[int32]bool{}
-	looked := make(map[int32]bool, len(l.recordings))
+	looked := make([]bool, len(l.sessions))
 	for i := range l.recordings {
-		looked[l.recordings[i].session] = true
+		if s := l.recordings[i].session; s >= 0 {
+			looked[s] = true
+		}
 	}
 	for i := range l.sessions {
-		if l.sessions[i].recorded && !looked[int32(i)] {
+		if l.sessions[i].recorded && !looked[i] {
 			l.unlooked[int32(i)] = true
 		}
 	}
@@ -185,7 +184,7 @@ func (l *ledger) recordingMatrix() []RecordingCell {
 	counts := map[RecordingCell]int{}
 	for i := range l.recordings {
 		r := &l.recordings[i]
-		counts[RecordingCell{Class: r.class, Mode: l.strings.name(r.mode), Storage: l.strings.name(r.storage), Holder: r.holderEnd}]++
+		counts[RecordingCell{Class: r.class.name(), Mode: l.strings.name(r.mode), Storage: l.strings.name(r.storage), Holder: l.strings.name(r.holderEnd)}]++
 	}
 	var out []RecordingCell
 	for cell, n := range counts {
@@ -215,13 +214,11 @@ type LostRecording struct {
 
 func (l *ledger) lostRecordings() []LostRecording {
 	var out []LostRecording
-	for i := range l.recordings {
-		r := &l.recordings[i]
-		if !lostRecording(r.class) {
-			continue
-		}
-		lr := LostRecording{Session: r.id, Class: r.class, Mode: l.strings.name(r.mode), HolderEnd: r.holderEnd,
-			LinesMissing: max(r.missing, r.tail), Waited: r.waited.Round(time.Millisecond).Seconds(), Detail: r.detail, Cause: r.cause}
+	for i := range l.damaged {
+		d := &l.damaged[i]
+		r := &l.recordings[d.recording]
+		lr := LostRecording{Session: d.id, Class: r.class.name(), Mode: l.strings.name(r.mode), HolderEnd: l.strings.name(r.holderEnd),
+			LinesMissing: d.lines, Waited: inSeconds(r.waited), Detail: d.detail, Cause: d.cause}
 		if r.holder >= 0 {
 			lr.Holder = podName(l.pods[r.holder])
 		}
