@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -253,4 +256,45 @@ func TestE2EOrdinaryUser(t *testing.T) {
 	if out, _, err := n.ExecSync(context.Background(), id, []string{"id", "-u"}, 0); err != nil || string(out) != "0\n" {
 		t.Errorf("exec: %q %v", out, err)
 	}
+}
+
+func TestE2EHostPorts(t *testing.T) {
+	if !inNamespacesOfItsOwn(t, 0) {
+		return
+	}
+	if _, err := exec.LookPath("nft"); err != nil {
+		t.Skip("the nft program is not installed")
+	}
+	n := newNode(t)
+	mapped := func(p *runtimeapi.PodSandboxConfig) {
+		p.PortMappings = []*runtimeapi.PortMapping{
+			{ContainerPort: 80, HostPort: 8080}, {ContainerPort: 80, HostPort: 8081, HostIp: "10.0.0.1"}, {ContainerPort: 99},
+		}
+	}
+	a, podA := n.pod(mapped)
+	l := n.listenInPod(a, "0.0.0.0:80")
+	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "a") }))
+	for _, port := range []string{"8080", "8081"} {
+		resp, err := http.Get("http://10.0.0.1:" + port)
+		must(t, err)
+		resp.Body.Close()
+	}
+	b, podB := n.pod()
+	for sandbox, pod := range map[string]*runtimeapi.PodSandboxConfig{a: podA, b: podB} { // a is the hairpin
+		id := n.start(sandbox, pod, config("main", `exec 3<>/dev/tcp/10.0.0.1/8080 && echo connected`, func(c *runtimeapi.ContainerConfig) { c.Command[0] = "/bin/bash" }))
+		n.ends(id)
+		if n.log(id) != "connected\n" {
+			t.Errorf("from %s: %q", pod.Metadata.Name, n.log(id))
+		}
+	}
+	_, err := n.RunPodSandbox(context.Background(), &runtimeapi.PodSandboxConfig{PortMappings: []*runtimeapi.PortMapping{{ContainerPort: 1, HostPort: 8080}}}, "")
+	if err == nil || !strings.Contains(err.Error(), "host ports 8080/tcp: one of them is another pod's") {
+		t.Errorf("a port taken: %v", err)
+	}
+	must(t, n.RemovePodSandbox(context.Background(), a))
+	if c, err := net.Dial("tcp", "10.0.0.1:8080"); err == nil {
+		c.Close()
+		t.Error("the port of a removed pod still leads somewhere")
+	}
+	n.pod(mapped)
 }
