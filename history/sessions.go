@@ -18,6 +18,18 @@ const (
 // Classes lists the end classes in the order reports show them.
 func Classes() []Class { return []Class{Clean, Refused, Dropped, Stalled, Unfinished, Ours} }
 
+// Outcome is what the event of a session that ended so says: ok for clean,
+// unknown where it was not the system that ended it, else failed.
+func (c Class) Outcome() Outcome {
+	switch c {
+	case Clean:
+		return OK
+	case Unfinished, Ours:
+		return Unknown
+	}
+	return Failed
+}
+
 // Phase is a step of opening a session.
 type Phase string
 
