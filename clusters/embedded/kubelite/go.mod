@@ -20,6 +20,7 @@ require (
 require (
 	github.com/golang/groupcache v0.0.0-20210331224755-41bb18bfe9da // indirect
 	github.com/grpc-ecosystem/go-grpc-middleware v1.3.0 // indirect
+	pgregory.net/rapid v1.2.0 // indirect
 )
 
 require (

@@ -6,13 +6,14 @@ import (
 	"sync"
 )
 
-// addresses hands out a node's pod addresses, going round the range so that an
-// address just given back is the last to be used again.
+// addresses hands out a node's pod addresses: those never used first, then those
+// given back, the longest free first.
 type addresses struct {
 	mu     sync.Mutex
 	prefix netip.Prefix
-	last   netip.Addr
-	used   map[netip.Addr]bool
+	fresh  netip.Addr // the next never used
+	held   map[netip.Addr]bool
+	back   []netip.Addr // given back, oldest first
 }
 
 // newAddresses leaves out the network address and the one after it, which by
@@ -25,30 +26,31 @@ func newAddresses(p netip.Prefix) (*addresses, error) {
 		return nil, fmt.Errorf("pod range %s: want a /29 or larger", p)
 	}
 	p = p.Masked()
-	return &addresses{prefix: p, last: p.Addr().Next(), used: map[netip.Addr]bool{}}, nil
+	return &addresses{prefix: p, fresh: p.Addr().Next().Next(), held: map[netip.Addr]bool{}}, nil
 }
 
 func (a *addresses) allocate() (netip.Addr, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	first := a.prefix.Addr().Next().Next()
-	next := a.last
-	for {
-		if next = next.Next(); !a.prefix.Contains(next.Next()) {
-			next = first
-		}
-		if !a.used[next] {
-			a.used[next], a.last = true, next
-			return next, nil
-		}
-		if next == a.last {
-			return netip.Addr{}, fmt.Errorf("no address left in %s: %d pods hold one", a.prefix, len(a.used))
-		}
+	ip := a.fresh
+	switch {
+	case a.prefix.Contains(ip.Next()): // not yet the broadcast address
+		a.fresh = ip.Next()
+	case len(a.back) > 0:
+		ip, a.back = a.back[0], a.back[1:]
+	default:
+		return netip.Addr{}, fmt.Errorf("no address left in %s: %d pods hold one", a.prefix, len(a.held))
 	}
+	a.held[ip] = true
+	return ip, nil
 }
 
+// release takes back an address that is held; any other is ignored.
 func (a *addresses) release(ip netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.used, ip)
+	if a.held[ip] {
+		delete(a.held, ip)
+		a.back = append(a.back, ip)
+	}
 }

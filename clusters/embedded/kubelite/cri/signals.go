@@ -20,6 +20,9 @@ func parseSignal(s string) (unix.Signal, bool) {
 	if sig := unix.SignalNum(s); sig != 0 {
 		return sig, true
 	}
+	if sig, ok := signalAliases[s]; ok {
+		return sig, true
+	}
 	s = strings.NewReplacer("PLUS", "+", "MINUS", "-").Replace(s)
 	for prefix, base := range map[string]int{"SIGRTMIN": rtMin, "SIGRTMAX": rtMax} {
 		if rest, ok := strings.CutPrefix(s, prefix); ok {
@@ -33,6 +36,9 @@ func parseSignal(s string) (unix.Signal, bool) {
 	}
 	return 0, false
 }
+
+// signalAliases are second names that package unix does not know.
+var signalAliases = map[string]unix.Signal{"SIGCLD": unix.SIGCHLD, "SIGIOT": unix.SIGABRT, "SIGPOLL": unix.SIGIO}
 
 // Real-time signals as programs see them; the C library keeps 32 and 33.
 const (
