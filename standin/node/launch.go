@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/gravitational/teleport/api/types"
 	"github.com/gravitational/teleport/api/types/events"
 
 	"shakedown.dev/shakedown/standin/faults"
@@ -41,7 +42,6 @@ func (s *session) launch(ctx context.Context) (Program, error) {
 	}
 	if s.audited {
 		s.emit(s.startEvent())
-		s.conn.srv.running(s)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,10 @@ func (s *session) permit() error {
 // openRecording makes the session known: tracker first, as a session nobody can track is refused, then the recording.
 func (s *session) openRecording(ctx context.Context) error {
 	srv := s.conn.srv
-	if err := srv.track(ctx, s); err != nil {
+	if err := srv.trackers.Track(ctx, Tracked{
+		ID: s.id, Kind: types.SSHSessionKind, User: s.conn.Identity.User, Login: s.conn.User(), Started: s.started,
+		Hostname: s.conn.target.Server.ServerHostname, Address: s.conn.target.Server.ServerID,
+	}); err != nil {
 		return fmt.Errorf("track session: %w", err)
 	}
 	rec, err := srv.cfg.Recorder.Open(ctx, recorder.Options{
@@ -76,7 +79,7 @@ func (s *session) openRecording(ctx context.Context) error {
 		Lost:    s.recordingLost,
 	})
 	if err != nil {
-		srv.untrack(s.id)
+		srv.trackers.Remove(s.id)
 		return fmt.Errorf("session terminating: %w", err)
 	}
 	s.recorder, s.audited = rec, true
@@ -85,7 +88,7 @@ func (s *session) openRecording(ctx context.Context) error {
 
 func (s *session) abandon(ctx context.Context) {
 	if s.audited {
-		s.conn.srv.untrack(s.id)
+		s.conn.srv.trackers.Remove(s.id)
 		s.recorder.Complete(ctx)
 	}
 }
@@ -146,7 +149,7 @@ func (s *session) finish(exit Exit, interactive bool) {
 		time.Sleep(execLinger)
 	}
 	s.emit(s.endEvent())
-	srv.ended(s)
+	srv.trackers.Ended(s.id)
 	if err := s.recorder.Complete(context.Background()); err != nil {
 		srv.cfg.Log.Warn("complete recording", "session", s.id, "err", err)
 	}

@@ -49,11 +49,11 @@ type Target struct {
 type Server struct {
 	cfg ServerConfig
 
+	trackers  *Trackers
 	abandoned atomic.Bool
 
-	mu       sync.Mutex
-	conns    map[*Conn]struct{}
-	sessions map[string]*session
+	mu    sync.Mutex
+	conns map[*Conn]struct{}
 }
 
 // Conn is one user's connection.
@@ -71,7 +71,7 @@ type Conn struct {
 
 // NewServer gives a server without connections.
 func NewServer(cfg ServerConfig) *Server {
-	return &Server{cfg: cfg, conns: map[*Conn]struct{}{}, sessions: map[string]*session{}}
+	return &Server{cfg: cfg, trackers: NewTrackers(cfg.Auth, cfg.Scale, cfg.Log), conns: map[*Conn]struct{}{}}
 }
 
 // Handle serves one connection to a target until it ends or ctx does.
@@ -151,7 +151,7 @@ func (s *Server) remove(c *Conn) {
 func (s *Server) Active() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(len(s.conns), len(s.sessions))
+	return max(len(s.conns), s.trackers.Live())
 }
 
 // Abandon cuts every connection, and sessions end without events or recordings, as when the process dies.
@@ -205,6 +205,12 @@ func (c *Conn) Request(_ *ssh.ServerConn, req *ssh.Request) {
 	default:
 		sshutil.RefuseRequest(req)
 	}
+}
+
+// Run keeps connections and trackers alive until ctx ends.
+func (s *Server) Run(ctx context.Context) {
+	go s.keepAlive(ctx)
+	s.trackers.Run(ctx)
 }
 
 // keepAlive asks every connection for a sign of life each interval and closes those that missed the allowed number.

@@ -97,8 +97,7 @@ func (s *service) Start(ctx context.Context) error {
 	} else {
 		s.work.Go(func() { s.pool.Run(s.ctx) })
 	}
-	s.work.Go(func() { s.server.keepAlive(s.ctx) })
-	s.work.Go(func() { s.server.refreshTrackers(s.ctx) })
+	s.work.Go(func() { s.server.Run(s.ctx) })
 	beatCtx, stop := context.WithCancel(s.ctx)
 	s.beats = stop
 	s.work.Go(func() { s.heartbeat(beatCtx) })

@@ -96,6 +96,7 @@ func (s *service) Start(ctx context.Context) error {
 	s.work.Go(func() { s.web.serve(s.ctx) })
 	s.work.Go(func() { s.kube.Serve(s.ctx) })
 	s.work.Go(func() { s.ssh.keepAlive(s.ctx) })
+	s.work.Go(func() { s.ssh.forward.Run(s.ctx) })
 	beatCtx, stop := context.WithCancel(s.ctx)
 	s.beats = stop
 	s.work.Go(func() { s.heartbeat(beatCtx) })
