@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"shakedown.dev/shakedown/standin/authclient"
 	"shakedown.dev/shakedown/standin/config"
 	"shakedown.dev/shakedown/standin/faults"
+	"shakedown.dev/shakedown/standin/kube"
 	"shakedown.dev/shakedown/standin/node"
 	"shakedown.dev/shakedown/standin/process"
 	"shakedown.dev/shakedown/standin/proxy"
@@ -57,6 +59,8 @@ func (d *daemon) run(ctx context.Context) error {
 
 	life, end := context.WithCancel(ctx)
 	defer end()
+	trim := time.AfterFunc(trimAfter, func() { d.trim() })
+	defer trim.Stop()
 	failed := make(chan error, 1)
 	var joining sync.WaitGroup
 	joining.Go(func() {
@@ -65,6 +69,16 @@ func (d *daemon) run(ctx context.Context) error {
 		}
 	})
 	return d.waitAndStop(ctx, end, signals, failed)
+}
+
+// trimAfter is when starting is over and its pages can go.
+const trimAfter = 2 * time.Second
+
+func (d *daemon) trim() {
+	debug.FreeOSMemory()
+	if err := trimText(); err != nil {
+		d.log.Debug("cannot let go of pages", "error", err)
+	}
 }
 
 func (d *daemon) waitAndStop(ctx context.Context, end context.CancelFunc, signals <-chan os.Signal, failed <-chan error) error {
@@ -182,7 +196,7 @@ func (d *daemon) members() []member {
 		}
 	}
 	add(d.config.ProxyEnabled(), "proxy", types.RoleProxy, proxy.New)
-	add(d.config.KubeEnabled(), "kube", types.RoleKube, newKube)
+	add(d.config.KubeEnabled(), "kube", types.RoleKube, kube.New)
 	if d.env.Agents == 1 {
 		add(d.config.SSHEnabled(), "node", types.RoleNode, node.New)
 		return out

@@ -1,9 +1,0 @@
-package app
-
-import (
-	"errors"
-
-	"shakedown.dev/shakedown/standin/process"
-)
-
-func newKube(process.Env) (process.Service, error) { return nil, errors.New("todo") }
