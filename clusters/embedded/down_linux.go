@@ -45,6 +45,7 @@ func (p *Provider) Down(ctx context.Context, name string) error {
 		err = processes.wait(polite)
 	}
 	if err != nil {
+		p.log().Debug("kubelite did not end itself: killing it", "cluster", name, "why", err)
 		err = processes.kill(ctx)
 	}
 	return errors.Join(err, c.waitGone(ctx))

@@ -156,9 +156,16 @@ func (h *held) await(ctx context.Context, step string, report func(clusters.Step
 		}
 		report(clusters.Step{Name: line.Step, State: clusters.StepState(line.State), Detail: line.Detail})
 		if line.State == StepFailed {
-			return h.withLog(fmt.Errorf("cluster %s: %s: %s", h.name, line.Step, line.Detail))
+			return h.withLog(h.failure(line))
 		}
 	}
+}
+
+func (h *held) failure(line Progress) error {
+	if line.Step == StepCluster {
+		return fmt.Errorf("cluster %s: %s", h.name, line.Detail)
+	}
+	return fmt.Errorf("cluster %s: %s: %s", h.name, line.Step, line.Detail)
 }
 
 // died explains a progress pipe that ended before the step did.

@@ -90,6 +90,7 @@ const (
 
 // Steps with a meaning to the launcher; every other name is shown as it is.
 const (
+	StepCluster  = "cluster"  // fail: something died that no step was about
 	StepReady    = "ready"    // done: the API server serves and all real nodes are Ready
 	StepDetached = "detached" // done: the launcher may exit
 )

@@ -7,6 +7,7 @@
 package embedded
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,7 @@ type Provider struct {
 	Kubelite string              // path of the kubelite binary; empty: beside this program, $PATH
 	CacheDir string              // of unpacked images, kept between runs; empty: in os.UserCacheDir
 	Progress func(clusters.Step) // called from one goroutine at a time; nil: nobody watches
+	Log      *slog.Logger        // what is done and with what; nil: nobody reads it
 }
 
 var _ clusters.Provider = (*Provider)(nil)
@@ -27,6 +29,13 @@ func (p *Provider) report(s clusters.Step) {
 	if p.Progress != nil {
 		p.Progress(s)
 	}
+}
+
+func (p *Provider) log() *slog.Logger {
+	if p.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return p.Log
 }
 
 // cacheDir is where the image cache is, created if need be.

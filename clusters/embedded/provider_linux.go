@@ -55,6 +55,8 @@ func (p *Provider) launch(ctx context.Context, boot BootSpec, control *os.File, 
 	if err != nil {
 		return nil, err
 	}
+	p.log().Debug("kubelite started", "cluster", boot.Name, "program", kubelite, "init", h.init.Process.Pid,
+		"images", h.images.Process.Pid, "cache", boot.ImageCache)
 	// From here on our copy would keep the name alive after kubelite.
 	control.Close()
 	if err := h.await(ctx, StepReady, p.report); err != nil {

@@ -30,7 +30,7 @@ func (a *app) cluster() *cobra.Command {
 
 // provider is the one that the cluster verbs work with.
 func (a *app) provider(watch func(clusters.Step)) *embedded.Provider {
-	return &embedded.Provider{Progress: watch}
+	return &embedded.Provider{Progress: watch, Log: a.log}
 }
 
 // find returns a cluster that is up.
