@@ -103,7 +103,11 @@ func newServiceController(client kubernetes.Interface, options Options) (*servic
 	factory := informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithTransform(slim))
 	services := factory.Core().V1().Services()
 	provider := &provider{newBalancer(options.LoadBalancerRange, services.Lister(), options.Log)}
-	controller, err := servicecontroller.New(provider, client, services, factory.Core().V1().Nodes(), options.ClusterName, utilfeature.DefaultFeatureGate)
+	nodes, err := newEveryNode()
+	if err != nil {
+		return nil, nil, err
+	}
+	controller, err := servicecontroller.New(provider, client, services, nodes, options.ClusterName, utilfeature.DefaultFeatureGate)
 	return controller, factory.Start, err
 }
 

@@ -106,6 +106,9 @@ func TestLoadBalancerGetsAndLosesItsAddress(t *testing.T) {
 		if len(x.Finalizers) != 1 {
 			t.Errorf("finalizers %v, want the load balancer's", x.Finalizers)
 		}
+		if got := events(t, client); strings.Contains(got, "no available nodes") {
+			t.Errorf("events:\n%s", got)
+		}
 		now := metav1.Now()
 		gone := x.DeepCopy()
 		gone.DeletionTimestamp = &now

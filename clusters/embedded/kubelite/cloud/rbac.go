@@ -8,7 +8,8 @@ func Rules() []rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 	}
 	return []rbacv1.PolicyRule{
-		rule("", []string{"services", "nodes"}, "get", "list", "watch"),
+		rule("", []string{"services"}, "get", "list", "watch"),
+		rule("", []string{"nodes"}, "get"),
 		rule("", []string{"services/status"}, "patch"),
 		rule("", []string{"persistentvolumes"}, "get", "list", "watch", "create", "delete", "update", "patch"),
 		rule("", []string{"persistentvolumeclaims"}, "get", "list", "watch", "update"),

@@ -82,12 +82,7 @@ func (s *Store) unpack(ctx context.Context, r ref, img v1.Image, digest string) 
 	if len(layers) != len(diffs) {
 		return record{}, fmt.Errorf("manifest has %d layers, configuration %d", len(layers), len(diffs))
 	}
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(parallelLayers)
-	for i, layer := range layers {
-		group.Go(func() error { return s.unpackLayer(groupCtx, layer, diffs[i]) })
-	}
-	if err := group.Wait(); err != nil {
+	if err := s.unpackLayers(ctx, layers, diffs); err != nil {
 		return record{}, err
 	}
 	c := config.Config
@@ -106,6 +101,15 @@ func (s *Store) unpack(ctx context.Context, r ref, img v1.Image, digest string) 
 		rec.Size += stat.Bytes
 	}
 	return rec, nil
+}
+
+func (s *Store) unpackLayers(ctx context.Context, layers []v1.Layer, diffs []v1.Hash) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallelLayers)
+	for i, layer := range layers {
+		group.Go(func() error { return s.unpackLayer(ctx, layer, diffs[i]) })
+	}
+	return group.Wait()
 }
 
 func (s *Store) unpackLayer(ctx context.Context, layer v1.Layer, diff v1.Hash) error {

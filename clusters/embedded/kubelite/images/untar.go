@@ -82,28 +82,29 @@ func (u *untarrer) entry(h *tar.Header, body io.Reader) error {
 	if err := u.clear(name); err != nil {
 		return err
 	}
-	u.stat.Inodes++
-	switch h.Typeflag {
-	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
-		err = u.regular(name, h, body)
-	case tar.TypeSymlink:
-		err = u.root.Symlink(h.Linkname, name)
-	case tar.TypeLink:
-		u.stat.Inodes--
+	if h.Typeflag == tar.TypeLink {
 		return u.hardLink(name, h.Linkname)
-	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
-		var made bool
-		if made, err = u.special(name, h); !made {
-			u.stat.Inodes--
-			return err
-		}
-	default:
-		return fmt.Errorf("unknown type %q", h.Typeflag)
 	}
-	if err != nil {
+	made, err := u.create(name, h, body)
+	if err != nil || !made {
 		return err
 	}
+	u.stat.Inodes++
 	return u.metadata(name, h)
+}
+
+// create makes what is no directory and no second name; made is false for a
+// device that this process may not make.
+func (u *untarrer) create(name string, h *tar.Header, body io.Reader) (made bool, err error) {
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
+		return true, u.regular(name, body)
+	case tar.TypeSymlink:
+		return true, u.root.Symlink(h.Linkname, name)
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		return u.special(name, h)
+	}
+	return false, fmt.Errorf("unknown type %q", h.Typeflag)
 }
 
 // resolve returns the entry's path below the root with no symbolic link in its
@@ -227,7 +228,7 @@ func (u *untarrer) clear(name string) error {
 	return u.root.Remove(name)
 }
 
-func (u *untarrer) regular(name string, h *tar.Header, body io.Reader) error {
+func (u *untarrer) regular(name string, body io.Reader) error {
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
