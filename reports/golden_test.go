@@ -2,9 +2,12 @@ package reports
 
 import (
 	"bytes"
+	"encoding/xml"
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,6 +56,9 @@ func TestGolden(t *testing.T) {
 				if err := f.Report(&b, r); err != nil {
 					t.Fatal(err)
 				}
+				if !strings.Contains(firstLines(b.String(), 3), "System under test") && f.Name != "json" {
+					t.Errorf("the first lines do not say what was tested:\n%s", firstLines(b.String(), 3))
+				}
 				path := filepath.Join("testdata", name+"."+f.Name)
 				if *update {
 					if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
@@ -67,6 +73,76 @@ func TestGolden(t *testing.T) {
 					t.Errorf("%s (-want +got); run with -update if it is meant:\n%s", path, diff)
 				}
 			})
+		}
+	}
+}
+
+func firstLines(s string, n int) string {
+	return strings.Join(strings.SplitN(s, "\n", n+1)[:n], "\n")
+}
+
+func TestTextIsAsWideAsATerminal(t *testing.T) {
+	for name, r := range runs(t) {
+		var b bytes.Buffer
+		if err := Text(&b, r); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), "\x1b") {
+			t.Errorf("%s: colour for somebody who is no terminal", name)
+		}
+		for _, line := range strings.Split(b.String(), "\n") {
+			if len([]rune(line)) > columns {
+				t.Errorf("%s: wider than %d columns: %q", name, columns, line)
+			}
+		}
+		var coloured bytes.Buffer
+		r.Color = true
+		if err := Text(&coloured, r); err != nil {
+			t.Fatal(err)
+		}
+		if plain := regexp.MustCompile("\x1b\\[[0-9]+m").ReplaceAllString(coloured.String(), ""); plain != b.String() {
+			t.Errorf("%s: colour changes the text", name)
+		}
+	}
+}
+
+// TestJUnitCounts: a CI server reads the numbers of the suites; they must be those of the cases, and
+// nothing inconclusive may count as passed or skipped.
+func TestJUnitCounts(t *testing.T) {
+	for name, want := range map[string][2]int{"pass": {0, 0}, "fail": {5, 0}, "inconclusive": {0, 1}} {
+		r := runs(t)[name]
+		var b bytes.Buffer
+		if err := JUnit(&b, r); err != nil {
+			t.Fatal(err)
+		}
+		var got junitSuites
+		if err := xml.Unmarshal(b.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Failures != want[0] || got.Errors != want[1] {
+			t.Errorf("%s: %d failures and %d errors, want %d and %d", name, got.Failures, got.Errors, want[0], want[1])
+		}
+		if strings.Contains(b.String(), "<skipped") {
+			t.Errorf("%s: something is skipped", name)
+		}
+		if len(got.Suites[0].Cases) != len(r.Verdict.Gates) || len(got.Suites[1].Cases) != len(r.Verdict.Validity) {
+			t.Errorf("%s: %d cases for %d gates, %d for %d conditions", name, len(got.Suites[0].Cases), len(r.Verdict.Gates), len(got.Suites[1].Cases), len(r.Verdict.Validity))
+		}
+	}
+}
+
+// TestMarkdownCannotBeBroken: text from a run neither ends a cell nor becomes markup.
+func TestMarkdownCannotBeBroken(t *testing.T) {
+	r := made(t, runtest.Config{})
+	r.Verdict.Gates[0].Name, r.Verdict.Gates[0].Expr = "a | b\n<script>", "x || y `z`"
+	r.Verdict.Reasons = []string{"[click](http://example.com) <img src=x>"}
+	var b bytes.Buffer
+	if err := Markdown(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"<script", "<img", "[click](", "a | b"} {
+		if strings.Contains(b.String(), bad) {
+			t.Errorf("%q got through", bad)
 		}
 	}
 }
