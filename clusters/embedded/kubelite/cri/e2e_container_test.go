@@ -202,6 +202,13 @@ func TestE2ESharedProcessNamespace(t *testing.T) {
 	if got := n.log(second); !strings.HasSuffix(got, " sleep 2000\nnot first\n") {
 		t.Errorf("second saw %q", got)
 	}
+	debug := n.start(sb, pod, config("debug", `pgrep -x sleep -a | grep -c 2000`, security(func(s *runtimeapi.LinuxContainerSecurityContext) {
+		s.NamespaceOptions.Pid, s.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, first
+	})))
+	n.ends(debug)
+	if got := n.log(debug); got != "1\n" {
+		t.Errorf("a container aimed at the first sees %q of its processes", got)
+	}
 	must(t, n.StopContainer(context.Background(), first, 0))
 	waitFor(t, func() bool { return len(inNodeChildren(t)) <= 1 }) // the pause process
 	must(t, n.RemovePodSandbox(context.Background(), sb))
@@ -229,6 +236,9 @@ func TestE2EHostNamespaces(t *testing.T) {
 	must(t, err)
 	if ip := resp.Status.Network.Ip; ip != "" {
 		t.Errorf("address %q, want none of its own", ip)
+	}
+	if out, _, err := n.ExecSync(context.Background(), id, []string{"cat", "/proc/1/comm"}, 0); err != nil || string(out) != string(comm) {
+		t.Errorf("exec sees %q %v", out, err)
 	}
 	must(t, n.StopContainer(context.Background(), id, 0))
 	for _, pid := range inNodeChildren(t) { // the orphan is ours to reap now

@@ -152,9 +152,9 @@ func TestE2EOutOfMemory(t *testing.T) {
 	limited := func(c *runtimeapi.ContainerConfig) {
 		c.Linux.Resources = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 32 << 20, CpuPeriod: 100000, CpuQuota: 50000, CpuShares: 102}
 	}
-	st, log := n.runs(config("hog", `cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max; exec tail /dev/zero`, limited))
-	if st.ExitCode != 137 || st.Reason != "OOMKilled" || log != "33554432\n" {
-		t.Errorf("exit %d %s, log %q; want 137 OOMKilled and the limit", st.ExitCode, st.Reason, log)
+	st, log := n.runs(config("hog", `cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max; cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d' ' -f1 /sys/fs/cgroup/cpu.max; exec tail /dev/zero`, limited))
+	if st.ExitCode != 137 || st.Reason != "OOMKilled" || log != "33554432\n50000\n" {
+		t.Errorf("exit %d %s, log %q; want 137 OOMKilled and the limits", st.ExitCode, st.Reason, log)
 	}
 	sb, pod := n.pod()
 	id := n.start(sb, pod, config("busy", `while :; do :; done`, limited))
@@ -297,4 +297,62 @@ func TestE2EHostPorts(t *testing.T) {
 		t.Error("the port of a removed pod still leads somewhere")
 	}
 	n.pod(mapped)
+}
+
+func TestE2EEvents(t *testing.T) {
+	if !inNamespacesOfItsOwn(t, 0) {
+		return
+	}
+	n := newNode(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	ch, ended, connected := make(chan *runtimeapi.ContainerEventResponse, 100), make(chan error, 1), make(chan struct{})
+	go func() {
+		ended <- n.GetContainerEvents(ctx, ch, func(runtimeapi.RuntimeService_GetContainerEventsClient) { close(connected) })
+	}()
+	<-connected
+	sb, pod := n.pod()
+	id := n.start(sb, pod, config("main", "exit 3"))
+	n.ends(id)
+	must(t, n.RemovePodSandbox(ctx, sb))
+	var got []string
+	for len(got) < 7 {
+		ev := <-ch
+		who := "pod"
+		if ev.ContainerId == id {
+			who = "container"
+		}
+		got = append(got, who+" "+strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(ev.ContainerEventType.String(), "CONTAINER_"), "_EVENT")))
+	}
+	want := "pod started, container created, container started, container stopped, pod stopped, container deleted, pod deleted"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	cancel()
+	if err := <-ended; err != context.Canceled {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestE2EStats(t *testing.T) {
+	if !inNamespacesOfItsOwn(t, 0) {
+		return
+	}
+	n := newNode(t)
+	for _, why := range []string{n.cgroups.why, "as if there were none"} {
+		n.cgroups.why = why
+		sb, pod := n.pod()
+		id := n.start(sb, pod, config("busy", `head -c 300000 /dev/zero > /var/file; while :; do :; done`))
+		waitFor(t, func() bool {
+			st, err := n.ContainerStats(context.Background(), id)
+			must(t, err)
+			return st.Cpu.UsageCoreNanoSeconds.Value > 50e6 && st.Memory.WorkingSetBytes.Value > 0 && st.WritableLayer.UsedBytes.Value >= 300000
+		})
+		pods, err := n.ListPodSandboxStats(context.Background(), nil)
+		must(t, err)
+		linux := pods[0].Linux
+		if len(pods) != 1 || linux.Cpu.UsageCoreNanoSeconds.Value < 50e6 || linux.Process.ProcessCount.Value == 0 || linux.Network.DefaultInterface.Name != "eth0" || len(linux.Containers) != 1 {
+			t.Errorf("limits %q: %v", why, pods)
+		}
+		must(t, n.RemovePodSandbox(context.Background(), sb))
+	}
 }

@@ -2,7 +2,10 @@ package cri
 
 import (
 	"context"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"syscall"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -111,8 +114,29 @@ func (r *Runtime) containerStats(c *container, run *running) (*runtimeapi.Contai
 		Attributes: &runtimeapi.ContainerAttributes{
 			Id: c.id, Metadata: c.cfg.GetMetadata(), Labels: c.cfg.GetLabels(), Annotations: c.cfg.GetAnnotations(),
 		},
-		Cpu: now.cpuStats(before), Memory: now.memoryStats(),
+		Cpu: now.cpuStats(before), Memory: now.memoryStats(), WritableLayer: r.writableLayer(c),
 	}, now
+}
+
+// writableLayer adds up what the container wrote into its root.
+func (r *Runtime) writableLayer(c *container) *runtimeapi.FilesystemUsage {
+	var bytes, inodes uint64
+	filepath.WalkDir(filepath.Join(c.dir, "upper"), func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // removed meanwhile
+		}
+		if info, err := e.Info(); err == nil {
+			inodes++
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				bytes += uint64(st.Blocks) * 512 // stat(2)'s unit
+			}
+		}
+		return nil
+	})
+	return &runtimeapi.FilesystemUsage{
+		Timestamp: time.Now().UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: r.cfg.Dir},
+		UsedBytes: uint64Value(bytes), InodesUsed: uint64Value(inodes),
+	}
 }
 
 func (r *Runtime) ContainerStats(_ context.Context, id string) (*runtimeapi.ContainerStats, error) {
