@@ -36,26 +36,26 @@ const (
 )
 
 // routeOf decides like the real ALPN router: Kubernetes by server name, then the first of the client's protocols that is known.
-func routeOf(serverName string, protocols []string) (route, string, error) {
+func routeOf(serverName string, protocols []string) (route, error) {
 	if strings.HasPrefix(serverName, sniKubePrefix) || strings.HasPrefix(serverName, sniKubeOld) {
-		return routeKube, "", nil
+		return routeKube, nil
 	}
 	if len(protocols) == 0 {
-		return routeWeb, "", nil
+		return routeWeb, nil
 	}
 	for _, p := range protocols {
 		switch {
 		case p == alpnSSH:
-			return routeSSH, p, nil
+			return routeSSH, nil
 		case p == tunnel.ALPN, p == alpnTunnelV2:
-			return routeTunnel, p, nil
+			return routeTunnel, nil
 		case strings.HasPrefix(p, alpnAuthPrefix):
-			return routeAuth, p, nil
+			return routeAuth, nil
 		case p == alpnHTTP1, p == "h2", p == "acme-tls/1":
-			return routeWeb, alpnHTTP1, nil
+			return routeWeb, nil
 		}
 	}
-	return routeWeb, "", fmt.Errorf("failed to find ALPN handler based on received client supported protocols %q", protocols)
+	return routeWeb, fmt.Errorf("failed to find ALPN handler based on received client supported protocols %q", protocols)
 }
 
 // errPassThrough stops our TLS handshake: the connection goes on untouched to the auth.
@@ -66,9 +66,8 @@ func (s *service) routeTLS(ctx context.Context, conn net.Conn) {
 	hello := &helloConn{Conn: conn}
 	var to route
 	cfg := &tls.Config{GetConfigForClient: func(info *tls.ClientHelloInfo) (*tls.Config, error) {
-		var protocol string
 		var err error
-		to, protocol, err = routeOf(info.ServerName, info.SupportedProtos)
+		to, err = routeOf(info.ServerName, info.SupportedProtos)
 		if err == nil && to == routeAuth {
 			hello.mute = true // nothing of the aborted handshake may be sent
 			return nil, errPassThrough
@@ -77,7 +76,7 @@ func (s *service) routeTLS(ctx context.Context, conn net.Conn) {
 		if err != nil {
 			return nil, err
 		}
-		return s.configFor(to, protocol), nil
+		return s.configFor(to), nil
 	}}
 	tlsConn := tls.Server(hello, cfg)
 	conn.SetDeadline(time.Now().Add(sshutil.HandshakeTimeout))
@@ -94,16 +93,14 @@ func (s *service) routeTLS(ctx context.Context, conn net.Conn) {
 	s.serveRoute(ctx, to, tlsConn)
 }
 
-func (s *service) configFor(to route, protocol string) *tls.Config {
+func (s *service) configFor(to route) *tls.Config {
 	if to == routeKube {
 		return s.kube.TLSConfig()
 	}
-	if protocol == "" {
+	if to == routeWeb {
 		return s.tlsWeb
 	}
-	cfg := s.tlsWeb.Clone()
-	cfg.NextProtos = []string{protocol}
-	return cfg
+	return s.tlsRaw // the real proxy negotiates no protocol, though the client offers one
 }
 
 func (s *service) serveRoute(ctx context.Context, to route, conn *tls.Conn) {

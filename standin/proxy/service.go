@@ -38,6 +38,7 @@ type service struct {
 	emitter  *recorder.Emitter
 	recorder *recorder.Host
 	tlsWeb   *tls.Config
+	tlsRaw   *tls.Config // the same certificate without ALPN
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -72,7 +73,8 @@ func New(env process.Env) (process.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.tlsWeb = webTLS
+	s.tlsWeb, s.tlsRaw = webTLS, webTLS.Clone()
+	s.tlsRaw.NextProtos = nil
 	s.web = newWebServer(s)
 	s.kube = kube.NewForwarder(kube.ForwarderConfig{Env: env, Servers: s.servers.kube, Tunnels: s.tunnels})
 	return s, nil
