@@ -72,7 +72,7 @@ func (c *Client) execSPDY(ctx context.Context, t Target, s Start) (*Stream, erro
 		st.err = executor.StreamWithContext(life, options)
 		close(st.done)
 		_ = outW.Close()
-		_ = inR.CloseWithError(io.ErrClosedPipe)
+		_ = inW.Close() // the copy of the input ends with it
 		fwd.Close()
 	}()
 	select {
