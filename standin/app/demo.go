@@ -6,4 +6,3 @@ import (
 )
 
 func demo(ctx context.Context, args []string, s Streams) error { return errors.New("todo") }
-func etcd(ctx context.Context, args []string, s Streams) error { return errors.New("todo") }
