@@ -1,0 +1,312 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"shakedown.dev/shakedown/clusters"
+)
+
+// What a cluster could leave on a machine, and how each is counted.
+
+type leftovers struct{ processes, mounts, namespaces, links, files []string }
+
+// look takes stock. Zombies are left out: they are whoever adopted them's.
+func look(t *testing.T) leftovers {
+	t.Helper()
+	var l leftovers
+	ns := map[string]bool{}
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		cmd, err := os.ReadFile(d + "/cmdline")
+		if err != nil || len(cmd) == 0 {
+			continue
+		}
+		for _, kind := range []string{"net", "mnt", "pid"} {
+			if id, err := os.Readlink(d + "/ns/" + kind); err == nil {
+				ns[id] = true
+			}
+		}
+		if bytes.Contains(cmd, []byte("kubelite")) && !bytes.Contains(cmd, []byte("e2e.test")) {
+			l.processes = append(l.processes, strings.ReplaceAll(string(cmd), "\x00", " "))
+		}
+	}
+	for id := range ns {
+		l.namespaces = append(l.namespaces, id)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mounts = strings.Split(string(mounts), "\n")
+	l.links = glob(t, "/sys/class/net/*")
+	l.files = append(glob(t, os.TempDir()+"/*"), glob(t, "/run/*")...)
+	for _, s := range [][]string{l.processes, l.namespaces, l.mounts, l.links, l.files} {
+		sort.Strings(s)
+	}
+	return l
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	out, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// descendants lists pid and all below it.
+func descendants(t *testing.T, pid int) []int {
+	t.Helper()
+	children := map[int][]int{}
+	dirs := glob(t, "/proc/[0-9]*")
+	for _, d := range dirs {
+		stat, err := os.ReadFile(d + "/stat")
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		child, _ := strconv.Atoi(filepath.Base(d))
+		parent, _ := strconv.Atoi(fields[1])
+		children[parent] = append(children[parent], child)
+	}
+	out := []int{pid}
+	for i := 0; i < len(out); i++ {
+		out = append(out, children[out[i]]...)
+	}
+	return out
+}
+
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	rest := strings.TrimSpace(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	return rest[0] != 'Z' && rest[0] != 'X'
+}
+
+// TestE2EKillOfAnyProcess kills one process of a cluster after the other, a new
+// cluster each time, and looks at what is left of it.
+func TestE2EKillOfAnyProcess(t *testing.T) {
+	ctx := t.Context()
+	c, err := up(ctx, uniqueName("victims"), small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	victims := commandLines(t, facts(t, c).PID)
+	if err := provider.Down(ctx, c.Name()); err != nil {
+		t.Fatal(err)
+	}
+	if len(victims) < 9 {
+		t.Fatalf("a cluster has at least nine processes, found %v", victims)
+	}
+	before := look(t)
+	for _, victim := range victims {
+		t.Run(victim, func(t *testing.T) {
+			c, err := up(ctx, uniqueName("victims"), small)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid := facts(t, c).PID
+			all := descendants(t, pid)
+			target := 0
+			for _, p := range all {
+				if commandLine(p) == victim {
+					target = p
+				}
+			}
+			if target == 0 {
+				t.Fatalf("no process %q", victim)
+			}
+			if err := syscall.Kill(target, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			gone(t, c.Name(), all, before)
+		})
+	}
+}
+
+func small(s *clusters.Spec) { s.Nodes = 1 }
+
+func facts(t *testing.T, c clusters.Cluster) clusters.Facts {
+	t.Helper()
+	f, err := c.Facts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// commandLines are those of all processes of the cluster, each once.
+func commandLines(t *testing.T, pid int) []string {
+	t.Helper()
+	seen := map[string]bool{}
+	var out []string
+	for _, p := range descendants(t, pid) {
+		if c := commandLine(p); c != "" && !seen[c] {
+			seen[c] = true
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// commandLine is the first two words, which name a component.
+func commandLine(pid int) string {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return ""
+	}
+	words := strings.Split(strings.TrimRight(string(data), "\x00"), "\x00")
+	if len(words) < 2 {
+		return ""
+	}
+	return filepath.Base(words[0]) + " " + words[1]
+}
+
+// gone waits until nothing of the cluster is left.
+func gone(t *testing.T, name string, pids []int, before leftovers) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		problems := remains(t, name, pids, before)
+		if len(problems) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("left behind:\n%s", strings.Join(problems, "\n"))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func remains(t *testing.T, name string, pids []int, before leftovers) []string {
+	t.Helper()
+	var out []string
+	for _, p := range pids {
+		if alive(p) {
+			out = append(out, "process "+commandLine(p))
+		}
+	}
+	now := look(t)
+	for what, pair := range map[string][2][]string{
+		"process": {before.processes, now.processes}, "mount": {before.mounts, now.mounts},
+		"link": {before.links, now.links}, "file": {before.files, now.files},
+	} {
+		for _, x := range added(pair[0], pair[1]) {
+			out = append(out, what+" "+x)
+		}
+	}
+	if _, err := clusters.Find(t.Context(), provider, name); err == nil {
+		out = append(out, "its name is still taken")
+	}
+	return out
+}
+
+func added(before, now []string) []string {
+	have := map[string]bool{}
+	for _, b := range before {
+		have[b] = true
+	}
+	var out []string
+	for _, n := range now {
+		if !have[n] {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// TestE2EKillOfTheCommand kills `shakedown cluster up` at moments of its
+// start-up, and once while it holds a cluster in the foreground.
+func TestE2EKillOfTheCommand(t *testing.T) {
+	before := look(t)
+	for _, after := range []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 8 * time.Second} {
+		for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
+			t.Run(fmt.Sprint(sig, " after ", after), func(t *testing.T) {
+				name := uniqueName("cut")
+				cmd := exec.Command("../../bin/shakedown", "cluster", "up", "--foreground", "--name", name, "--nodes", "1", "--progress", "plain")
+				var out bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &out, &out
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(after)
+				all := descendants(t, cmd.Process.Pid)
+				if err := cmd.Process.Signal(sig); err != nil {
+					t.Fatalf("%v\n%s", err, out.String())
+				}
+				_ = cmd.Wait() // killed: that is the point
+				gone(t, name, all, before)
+			})
+		}
+	}
+}
+
+func TestE2ETwoClustersDoNotSeeEachOther(t *testing.T) {
+	other, err := up(t.Context(), uniqueName("other"), small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := provider.Down(context.Background(), other.Name()); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := newSpace(t.Context(), t, shared)
+	s.apply(plainPod)
+	pod := s.ready("p", 1)[0]
+	list, err := clientset(t, other).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 0 {
+		t.Errorf("the other cluster has pods %v (%v)", list.Items, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if conn, err := other.DialContext(ctx, "tcp", pod.Status.PodIP+":8080"); err == nil {
+		conn.Close()
+		t.Error("a pod of one cluster answers in the other")
+	}
+}
+
+func TestE2EHollowNodes(t *testing.T) {
+	c, err := up(t.Context(), uniqueName("hollow"), small, func(s *clusters.Spec) { s.HollowNodes = 20 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := provider.Down(context.Background(), c.Name()); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := newSpace(t.Context(), t, c)
+	s.apply(strings.Replace(onePerNode, "spec: {containers", "spec: {tolerations: [{operator: Exists}], containers", 1))
+	s.apply(strings.Replace(plainPod, "labels: {app: p}", "labels: {app: shy}", 1))
+	if p := s.ready("shy", 1)[0]; p.Spec.NodeName != "node1" {
+		t.Errorf("a pod that did not ask for it is on %s", p.Spec.NodeName)
+	}
+	s.eventually("DaemonSet on all nodes", func() error {
+		d, err := s.cs.AppsV1().DaemonSets(s.name).Get(s.ctx, "web", metav1.GetOptions{})
+		s.must(err)
+		if d.Status.NumberReady != 21 {
+			return fmt.Errorf("%d of 21 ready", d.Status.NumberReady)
+		}
+		return nil
+	})
+}
