@@ -51,7 +51,7 @@ func (a *Auth) putTracker(ctx context.Context, t *types.SessionTrackerV1) error 
 		return fmt.Errorf("session tracker has no session ID%w", silent{errBadRequest})
 	}
 	if t.Spec.Expires.IsZero() {
-		t.Spec.Expires = time.Now().UTC().Add(a.Scale.Of(process.TrackerTTL))
+		expire(t, time.Now().UTC().Add(a.Scale.Of(process.TrackerTTL)))
 	}
 	value, err := t.Marshal()
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *Auth) updateTracker(ctx context.Context, r *proto.UpdateSessionTrackerR
 	case *proto.UpdateSessionTrackerRequest_UpdateState:
 		t.Spec.State = u.UpdateState.State
 		if t.Spec.State == types.SessionState_SessionStateTerminated {
-			t.Spec.Expires = time.Now().UTC().Add(a.Scale.Of(process.TrackerEndedTTL))
+			expire(t, time.Now().UTC().Add(a.Scale.Of(process.TrackerEndedTTL)))
 		}
 	case *proto.UpdateSessionTrackerRequest_AddParticipant:
 		t.AddParticipant(*u.AddParticipant.Participant)
@@ -83,10 +83,16 @@ func (a *Auth) updateTracker(ctx context.Context, r *proto.UpdateSessionTrackerR
 		}
 	case *proto.UpdateSessionTrackerRequest_UpdateExpiry:
 		if u.UpdateExpiry.Expires != nil {
-			t.Spec.Expires = u.UpdateExpiry.Expires.UTC()
+			expire(t, u.UpdateExpiry.Expires.UTC())
 		}
 	default:
 		return fmt.Errorf("unrecognized session tracker update %T%w", r.Update, silent{errBadRequest})
 	}
 	return a.putTracker(ctx, t)
+}
+
+// expire sets both places where a tracker says when it ends.
+func expire(t *types.SessionTrackerV1, at time.Time) {
+	t.Spec.Expires = at
+	t.SetExpiry(at)
 }
