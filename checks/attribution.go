@@ -25,10 +25,11 @@ type Cause struct {
 
 // suspect is one possible cause.
 type suspect struct {
-	pod  *pod
-	end  string
-	by   []string
-	text string
+	pod    *pod
+	number int32 // of the pod, for those on the path
+	end    string
+	by     []string
+	text   string
 }
 
 // attribute finds the cause of every lost session.
@@ -71,15 +72,39 @@ func (ls *lostSession) doubtful(s *session) span {
 func (l *ledger) suspects(ls *lostSession, s *session, w span) []suspect {
 	var found []suspect
 	for _, i := range l.path(ls, s) {
-		found = append(found, l.podSuspects(l.pods[i], w)...)
+		for _, x := range l.podSuspects(l.pods[i], w) {
+			x.number = i
+			found = append(found, x)
+		}
 	}
+	found = ls.likelier(s, found)
 	if len(found) == 0 {
 		found = l.tunnelSuspects(ls, w)
+	}
+	if len(found) == 0 && (s.class == refused || ls.cut == history.CutMessage) {
+		found = l.authSuspects(w)
 	}
 	if len(found) == 0 && s.proxy < 0 && s.class == refused {
 		found = l.serviceSuspects(w)
 	}
 	return found
+}
+
+// likelier keeps, where several pods on the path are suspects, those that fit how the end looked: the
+// connection itself ends with the proxy, a channel on a living connection with what is behind it.
+func (ls *lostSession) likelier(s *session, found []suspect) []suspect {
+	if len(found) < 2 || s.proxy < 0 {
+		return found
+	}
+	proxy := ls.cut == history.CutReset || ls.cut == history.CutEOF
+	if !proxy && ls.cut != history.CutChannel {
+		return found
+	}
+	fits := slices.DeleteFunc(slices.Clone(found), func(x suspect) bool { return (x.number == s.proxy) != proxy })
+	if len(fits) == 0 {
+		return found
+	}
+	return fits
 }
 
 func (l *ledger) path(ls *lostSession, s *session) []int32 {
@@ -127,6 +152,21 @@ func (l *ledger) tunnelSuspects(ls *lostSession, w span) []suspect {
 
 // tunnelGrace is how long an agent may need to find another proxy: its backoff grows to 8 s.
 const tunnelGrace = 16 * time.Second
+
+// authSuspects: opening a session, and a server that ends one by itself, depend on the auth pods.
+func (l *ledger) authSuspects(w span) []suspect {
+	var found []suspect
+	for _, p := range l.pods {
+		if p.ref.Component != "auth" {
+			continue
+		}
+		for _, x := range l.podSuspects(p, w) {
+			x.text = "it depends on auth: " + x.text
+			found = append(found, x)
+		}
+	}
+	return found
+}
 
 // serviceSuspects: a session that was refused by a Service met one of the pods that were ending then.
 func (l *ledger) serviceSuspects(w span) []suspect {

@@ -91,7 +91,11 @@ func TestAttribution(t *testing.T) {
 		{"a partition of another pod is in force", []func(*world){faultOn("cut", "partition", 30*sec, 40*sec, onPod(proxy(3)))}, false, false, "", "nothing explains it"},
 		{"a drain and a rollout may both have deleted its proxy", []func(*world){podGoes(proxy(1), 34*sec, 35*sec, 30*sec), upgrade(15*sec, 60*sec, "new"), faultOn("drain", "nodeDrain", 33*sec, 80*sec, node)},
 			true, true, "fault drain", "ambiguous: proxy-1 deleted at 34s by fault drain or rollout up"},
-		{"its proxy and its agent both ended", []func(*world){podGoes(proxy(1), 34*sec, 35*sec, 0), podGoes(ref("agent", "agent-0"), 34*sec, 35*sec, 0)}, true, true, "", "ambiguous"},
+		{"its proxy and its agent both ended, and the connection was reset", []func(*world){podGoes(proxy(1), 34*sec, 35*sec, 0), podGoes(ref("agent", "agent-0"), 34*sec, 35*sec, 0)}, true, false, "", "proxy-1 killed"},
+		{"its proxy and its agent both ended, and a channel was closed", []func(*world){loses(func(s *history.Session) { s.Cut = history.CutChannel }), podGoes(proxy(1), 34*sec, 35*sec, 0), podGoes(ref("agent", "agent-0"), 34*sec, 35*sec, 0)}, true, false, "", "agent-0 killed"},
+		{"its proxy and its agent both ended, and nothing answered any more", []func(*world){loses(func(s *history.Session) { s.Cut = history.CutKeepalive }), podGoes(proxy(1), 34*sec, 35*sec, 0), podGoes(ref("agent", "agent-0"), 34*sec, 35*sec, 0)}, true, true, "", "ambiguous"},
+		{"the server ended it while an auth pod was replaced", []func(*world){loses(func(s *history.Session) { s.Cut = history.CutMessage }), podGoes(ref("auth", "auth-1"), 34*sec, 35*sec, 30*sec)}, true, false, "", "it depends on auth: auth-1 deleted"},
+		{"an auth pod was replaced, and the connection was reset", []func(*world){podGoes(ref("auth", "auth-1"), 34*sec, 35*sec, 30*sec)}, false, false, "", "nothing explains it"},
 		{"its node was lost", []func(*world){func(w *world) {
 			w.at(34*sec, "", history.NodeChange{Node: "node-1", State: history.NodeNotReady})
 			w.at(50*sec, "", history.NodeChange{Node: "node-1", State: history.NodeReady})

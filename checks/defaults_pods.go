@@ -5,9 +5,12 @@ import (
 	"time"
 )
 
-// deadWhileReady is how long a pod may be ready while its canaries fail: readiness probes need a while
-// to notice, Kubernetes' default being three failures at ten seconds.
-const deadWhileReady = 30 * time.Second
+// How long a pod may be ready while its canaries fail. One that has served is given ten canaries in a
+// row; a new one may have to wait for agents to find it, which takes them up to a minute.
+const (
+	deadAfterServing  = 10 * time.Second
+	deadSinceTheStart = 60 * time.Second
+)
 
 // readyServes: no pod that nothing was done to stayed ready while canaries through it failed.
 func readyServes(m *Measures) []Finding {
@@ -18,7 +21,7 @@ func readyServes(m *Measures) []Finding {
 			continue
 		}
 		probed = true
-		if dead, from := p.deadButReady(m.l); dead >= deadWhileReady {
+		if dead, from := p.deadButReady(m.l); dead > 0 {
 			out = append(out, Finding{Outcome: Fail,
 				Summary: fmt.Sprintf("pod %s was ready but served nobody for %s from %s on", podName(p), clock(dead), clock(from))})
 		}
@@ -27,22 +30,25 @@ func readyServes(m *Measures) []Finding {
 	case !probed:
 		return one(Inconclusive, "no pod was both watched and probed")
 	case len(out) == 0:
-		return one(Pass, "no pod stayed ready for %s while its canaries failed", deadWhileReady)
+		return one(Pass, "no pod stayed ready for %s while its canaries failed", deadAfterServing)
 	}
 	return out
 }
 
 // deadButReady is the longest time in a row in which canaries failed while the pod was ready, outside
-// of its end and of faults that act on it.
+// of its end and of faults that act on it; 0 where that was no longer than is allowed.
 func (p *pod) deadButReady(l *ledger) (worst, at time.Duration) {
-	from := never
+	from, allowed := never, deadSinceTheStart
 	for _, pr := range p.probes {
+		if pr.ok {
+			allowed = deadAfterServing
+		}
 		if pr.ok || !inAny(p.ready, pr.at) || len(l.podSuspects(p, span{pr.from, pr.at})) > 0 {
 			from = never
 			continue
 		}
 		first(&from, pr.from)
-		if d := pr.at - from; d > worst {
+		if d := pr.at - from; d > worst && d >= allowed {
 			worst, at = d, from
 		}
 	}

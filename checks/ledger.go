@@ -124,7 +124,7 @@ func (l *ledger) add(e history.Event) {
 	case history.Session:
 		l.addSession(d)
 	case history.SessionOpened:
-		l.open[d.ID] = openedSession{stream: d.Stream, due: d.Due, start: d.Start, open: d.Open, proxy: l.pod(d.Proxy), agent: l.pod(d.Agent.Pod)}
+		l.open[d.ID] = openedSession{stream: d.Stream, kind: d.Type, recorded: d.Recorded, due: d.Due, start: d.Start, open: d.Open, proxy: l.pod(d.Proxy), agent: l.pod(d.Agent.Pod)}
 	case history.Probe:
 		l.addProbe(e.At, d)
 	case history.Recording:

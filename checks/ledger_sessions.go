@@ -68,23 +68,25 @@ type lostSession struct {
 }
 
 type openedSession struct {
-	stream           string
+	stream, kind     string
+	recorded         bool
 	due, start, open time.Duration
 	proxy, agent     int32
 }
 
 func (o openedSession) unfinished(l *ledger, id string) session {
 	return session{id: id, due: o.due, start: o.start, open: o.open, end: max(l.measured, o.open), stream: l.strings.id(o.stream),
-		kind: l.kindOfStream(o.stream), proxy: o.proxy, agent: o.agent, lost: -1, class: unfinished}
+		kind:  l.strings.id(firstText(o.kind, l.kindOfStream(o.stream))),
+		proxy: o.proxy, agent: o.agent, lost: -1, class: unfinished, recorded: o.recorded}
 }
 
-func (l *ledger) kindOfStream(name string) int32 {
+func (l *ledger) kindOfStream(name string) string {
 	for _, s := range l.start.Streams {
 		if s.Name == name {
-			return l.strings.id(s.Session)
+			return s.Session
 		}
 	}
-	return 0
+	return ""
 }
 
 func (l *ledger) addSession(d history.Session) {
