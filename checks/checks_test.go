@@ -227,6 +227,10 @@ func TestValidity(t *testing.T) {
 		{"faults bit and healed", "planned and never tried", steady(planned("")), false, "kill (podDelete) was planned and never began"},
 		{"faults bit and healed", "its condition was missed", steady(planned(""), missedKill("")), false, "its condition did not hold in time"},
 		{"faults bit and healed", "its condition was missed and it may be skipped", steady(planned("skip"), missedKill("skip")), true, "none"},
+		{"faults bit and healed", "one of two rounds never began", killed(func(w *world) { w.expect.Entries = append(w.expect.Entries, w.expect.Entries[0]) }), false, "1 of 2 times kill (podDelete) was planned"},
+		{"well before each change", "well", killed(health("before", true)), true, "each of 1 looks"},
+		{"well before each change", "not well", killed(health("before", false)), false, "not well before kill"},
+		{"well before each change", "not well after is what recovery is about", killed(health("after", false)), true, "no look was recorded"},
 		{"rollouts ended", "ended", steady(rolled(history.OK)), true, "1"},
 		{"rollouts ended", "never ended", steady(rolled("")), false, "upgrade up never ended"},
 		{"clock did not jump", "steady", steady(), true, "no jump"},
@@ -314,6 +318,10 @@ func cpu(from, to time.Duration) func(*world) {
 			}
 		})
 	}
+}
+
+func health(when string, well bool) func(*world) {
+	return func(w *world) { w.at(29*sec, "kill", history.Health{When: when, Of: "kill", Well: well}) }
 }
 
 func stage(from, to history.FaultStage) func(*world) {

@@ -34,7 +34,7 @@ func (l *ledger) faultOver(f *fault) time.Duration {
 	if !f.endsPods() && f.healed != never {
 		return max(over, f.healed)
 	}
-	if e, ok := l.entries[f.Entry]; ok {
+	if e, ok := l.entries[entryName(f.Entry)]; ok {
 		for _, r := range e.runs {
 			if r.contains(f.inject) || r.from == f.inject {
 				return max(over, r.to)

@@ -30,12 +30,14 @@ type Measures struct {
 	ByStream   map[string]gates.Sessions
 	ByKind     map[string]gates.Sessions
 	Recordings gates.Recordings
-	Matrix     []RecordingCell
-	LatencyBy  map[string]map[string]LatencyRow // kind of session, phase of the run
-	Opening    map[string]map[string]LatencyRow // kind of session, step of opening
-	Faults     []FaultRow
-	Rollouts   []RolloutRow
-	Validity   []Validity
+	// RecordingsNotRead are those judged by the audit log alone, because the scenario samples.
+	RecordingsNotRead int
+	Matrix            []RecordingCell
+	LatencyBy         map[string]map[string]LatencyRow // kind of session, phase of the run
+	Opening           map[string]map[string]LatencyRow // kind of session, step of opening
+	Faults            []FaultRow
+	Rollouts          []RolloutRow
+	Validity          []Validity
 
 	l          *ledger
 	components []*component
@@ -70,6 +72,11 @@ func Measure(expect Expect, src Source) *Measures {
 	m.measureSessions()
 	m.Recordings = l.countRecordings(gates.Filter{}, []span{l.whole()})
 	m.Matrix = l.recordingMatrix()
+	for i := range l.recordings {
+		if l.recordings[i].notRead {
+			m.RecordingsNotRead++
+		}
+	}
 	m.LatencyBy, m.Opening = l.latencyTable(), l.openingTable()
 	m.Faults, m.Rollouts = l.faultRows(), l.rolloutRows()
 	m.Validity = validate(m)

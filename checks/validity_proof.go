@@ -16,11 +16,7 @@ func faultsTrue(m *Measures) (bool, string) {
 			bad = append(bad, why)
 		}
 	}
-	for _, e := range m.Expect.Entries {
-		if why := m.l.absent(e); why != "" {
-			bad = append(bad, why)
-		}
-	}
+	bad = append(bad, m.absent()...)
 	if len(bad) > 0 {
 		return false, strings.Join(bad, "; ")
 	}
@@ -60,27 +56,70 @@ func because(what, why string) string {
 	return what + ": " + why
 }
 
-// absent says why a planned fault or rollout left no trace in the history; empty where it did, or was
-// to be skipped when its condition was missed.
-func (l *ledger) absent(e PlannedEntry) string {
+// absent says which planned faults and rollouts left no trace in the history, unless they were to be
+// skipped when their condition was missed. An entry that is repeated must be there each time.
+func (m *Measures) absent() (bad []string) {
+	rounds := map[string]int{}
+	for _, e := range m.Expect.Entries {
+		rounds[e.Name]++
+	}
+	for _, e := range m.Expect.Entries {
+		n, seen := rounds[e.Name], m.l.traces(e)
+		if rounds[e.Name] = 0; n == 0 || seen >= n {
+			continue
+		}
+		p, ok := m.l.entries[e.Name]
+		what := fmt.Sprintf("%s (%s)", e.Name, e.Action)
+		if n > 1 {
+			what = fmt.Sprintf("%d of %d times %s", n-seen, n, what)
+		}
+		switch {
+		case ok && (p.skips || p.missed) && (e.OrElse == "skip" || p.orElse == "skip"):
+		case ok && p.missed:
+			bad = append(bad, because(what+" never began: its condition did not hold in time", p.when))
+		default:
+			bad = append(bad, what+" was planned and never began")
+		}
+	}
+	return bad
+}
+
+// traces counts the faults or rollouts that a timeline entry did.
+func (l *ledger) traces(e PlannedEntry) (n int) {
 	for _, f := range l.faults {
-		if !e.Rollout && f.Entry == e.Name {
-			return ""
+		if !e.Rollout && entryName(f.Entry) == e.Name {
+			n++
 		}
 	}
 	for _, r := range l.rollouts {
-		if e.Rollout && r.entry == e.Name {
-			return ""
+		if e.Rollout && entryName(r.entry) == e.Name {
+			n++
 		}
 	}
-	p, ok := l.entries[e.Name]
-	switch {
-	case ok && (p.skips || p.missed) && (e.OrElse == "skip" || p.orElse == "skip"):
-		return ""
-	case ok && p.missed:
-		return because(e.Name+" ("+e.Action+") never began: its condition did not hold in time", p.when)
+	return n
+}
+
+// entryName is a timeline entry's name without the number of its round.
+func entryName(id string) string {
+	name, _, _ := strings.Cut(id, "#")
+	return name
+}
+
+// healthyBefore: the conductor found the system well before each change.
+func healthyBefore(m *Measures) (bool, string) {
+	n := 0
+	for _, h := range m.l.health {
+		if h.When != "before" {
+			continue
+		}
+		if n++; !h.Well {
+			return false, because(fmt.Sprintf("the system was not well before %s, at %s", h.Of, clock(h.at)), h.Detail)
+		}
 	}
-	return e.Name + " (" + e.Action + ") was planned and never began"
+	if n == 0 {
+		return true, "no look was recorded"
+	}
+	return true, fmt.Sprintf("well in each of %d looks", n)
 }
 
 func rolloutsEnded(m *Measures) (bool, string) {

@@ -65,6 +65,7 @@ type VerdictMeasures struct {
 	ByKind     map[string]gates.Sessions        `json:"sessionsByKind"`
 	Goodput    *gates.Goodput                   `json:"goodput"` // null: nothing was due
 	Recordings gates.Recordings                 `json:"recordings"`
+	NotRead    int                              `json:"recordingsNotRead"`
 	Matrix     []RecordingCell                  `json:"recordingsBy"`
 	Latency    map[string]map[string]LatencyRow `json:"latency"`
 	Opening    map[string]map[string]LatencyRow `json:"opening"`
@@ -79,7 +80,7 @@ func (m *Measures) verdict() Verdict {
 		Cluster: ClusterFacts{Provider: s.Cluster.Provider, Name: s.Cluster.Name, Version: s.Cluster.Version, Nodes: s.Cluster.Nodes},
 		Measures: VerdictMeasures{
 			Capacity: m.Capacity, Sessions: m.All, ByPhase: m.ByPhase, ByStream: m.ByStream, ByKind: m.ByKind,
-			Recordings: m.Recordings, Matrix: m.Matrix, Latency: m.LatencyBy, Opening: m.Opening,
+			Recordings: m.Recordings, NotRead: m.RecordingsNotRead, Matrix: m.Matrix, Latency: m.LatencyBy, Opening: m.Opening,
 		},
 		Faults: m.Faults, Rollouts: m.Rollouts, Validity: m.Validity, Losses: m.LossGroups(),
 	}

@@ -46,7 +46,7 @@ type page struct {
 	Gates               []gateRow
 	Latency, Opening    []latencyRow
 	ByPhase             []phaseRow
-	Recovery            string
+	Recovery, Sample    string
 	Invalid             int // conditions of validity that do not hold
 	Picture             string
 }
@@ -78,7 +78,8 @@ type phaseRow struct {
 }
 
 func newPage(r Report) (page, error) {
-	p := page{Report: r, SUT: r.sutLine(), Where: r.where(), Command: r.command(), Recovery: recoveryWords(r.Verdict.Measures.Recovery)}
+	p := page{Report: r, SUT: r.sutLine(), Where: r.where(), Command: r.command(), Recovery: recoveryWords(r.Verdict.Measures.Recovery),
+		Sample: sampleWords(r.Verdict.Measures)}
 	files := map[string]string{}
 	for _, name := range []string{"page.css", "page.js", "uPlot.min.css", "uPlot.iife.min.js", "uPlot.LICENSE"} {
 		b, err := assets.ReadFile("assets/" + name)

@@ -85,6 +85,9 @@ func (m *markdown) measures(r Report) {
 	}
 	m.row("Sessions", countWords(sessionCounts(v.Sessions)))
 	m.row("Recordings", countWords(recordingCounts(v.Recordings)))
+	if sample := sampleWords(v); sample != "" {
+		m.row("Sample", sample)
+	}
 	m.row("Recovery", safe(recoveryWords(v.Recovery)))
 }
 

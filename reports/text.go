@@ -131,7 +131,11 @@ func (t *text) measures(r Report) {
 		t.item(name, "not measured")
 	}
 	t.item("Sessions", t.counts(sessionCounts(m.Sessions)))
-	t.item("Recordings", t.counts(recordingCounts(m.Recordings)))
+	recordings := t.counts(recordingCounts(m.Recordings))
+	if sample := sampleWords(m); sample != "" {
+		recordings += " (" + sample + ")"
+	}
+	t.item("Recordings", recordings)
 	if m.Goodput != nil {
 		t.item("Goodput", fmt.Sprintf("%s of the sessions due opened (%.1f of %.1f a second)", percent(m.Goodput.Ratio), m.Goodput.Rate, m.Goodput.OfferedRate))
 	}

@@ -30,6 +30,14 @@ func recordingCounts(r gates.Recordings) []count {
 	}
 }
 
+// sampleWords says how many recordings nobody read back; empty where all were.
+func sampleWords(m checks.VerdictMeasures) string {
+	if m.NotRead == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d read back, %d judged by the audit log alone", m.Recordings.Expected-m.NotRead, m.NotRead)
+}
+
 // damaged is the number of recordings of which something is lost.
 func damaged(r gates.Recordings) int { return r.Truncated + r.Gap + r.NoEnd + r.Missing }
 
