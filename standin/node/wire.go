@@ -57,21 +57,26 @@ func (w *wire) Read(p []byte) (int, error) {
 		w.read.Add(int64(n))
 		return n, nil
 	}
-	n, err := w.Conn.Read(p)
-	w.read.Add(int64(n))
-	if !w.pass() {
-		return 0, net.ErrClosed
+	for {
+		n, err := w.Conn.Read(p)
+		w.read.Add(int64(n))
+		if !w.pass() {
+			return 0, net.ErrClosed
+		}
+		if err != nil || w.struck() != wireHalfOpen {
+			return n, err
+		}
+		// Half open: what comes in is never seen, but the other end's closing is.
 	}
-	return n, err
 }
 
 // Write discards what it is given while the connection is half open.
 func (w *wire) Write(p []byte) (int, error) {
-	if w.struck() == wireHalfOpen {
-		return len(p), nil
-	}
 	if !w.pass() {
 		return 0, net.ErrClosed
+	}
+	if w.struck() == wireHalfOpen {
+		return len(p), nil
 	}
 	n, err := w.Conn.Write(p)
 	w.written.Add(int64(n))
@@ -149,16 +154,9 @@ func (w *wire) struck() wireFault {
 	return w.fault
 }
 
-// pass waits while a fault holds the connection; false: it was closed meanwhile.
+// pass waits while the connection is stalled; false: it was closed meanwhile.
 func (w *wire) pass() bool {
-	for {
-		switch w.struck() {
-		case wireFine:
-			return true
-		case wireHalfOpen:
-			<-w.release
-			return false
-		}
+	for w.struck() == wireStalled {
 		w.mu.Lock()
 		wait := time.Until(w.until)
 		w.mu.Unlock()
@@ -168,4 +166,5 @@ func (w *wire) pass() bool {
 		case <-time.After(max(wait, time.Millisecond)):
 		}
 	}
+	return true
 }

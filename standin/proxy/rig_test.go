@@ -172,7 +172,7 @@ func (r *rig) dialNode(outer *ssh.Client, target string) (*ssh.Client, error) {
 		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(reason)))
 	}
 	host, _, _ := strings.Cut(target, "@")
-	conn, chans, reqs, err := ssh.NewClientConn(&pipeConn{Reader: out, WriteCloser: in, outer: outer}, host, r.clientConfig())
+	conn, chans, reqs, err := ssh.NewClientConn(&pipeConn{Reader: out, WriteCloser: in, outer: outer, session: s}, host, r.clientConfig())
 	if err != nil {
 		return nil, err
 	}
@@ -182,10 +182,11 @@ func (r *rig) dialNode(outer *ssh.Client, target string) (*ssh.Client, error) {
 type pipeConn struct {
 	io.Reader
 	io.WriteCloser
-	outer *ssh.Client
+	outer   *ssh.Client
+	session *ssh.Session
 }
 
-func (p *pipeConn) Close() error                   { return p.outer.Close() }
+func (p *pipeConn) Close() error                   { return p.session.Close() }
 func (p *pipeConn) LocalAddr() net.Addr            { return p.outer.LocalAddr() }
 func (p *pipeConn) RemoteAddr() net.Addr           { return p.outer.RemoteAddr() }
 func (*pipeConn) SetDeadline(time.Time) error      { return nil }
