@@ -13,7 +13,8 @@ import (
 // component is one part of the system with its capacity over time.
 type component struct {
 	name    string
-	desired int
+	desired int // before the first change
+	target  int // after the last one: what recovery comes back to
 	ready   steps
 	serving steps // nil: no canary ever went through it
 }
@@ -32,12 +33,14 @@ func (l *ledger) components() []*component {
 	for n := range l.start.Desired {
 		names[n] = true
 	}
-	for n := range l.replicas {
-		names[n] = true
+	if len(names) == 0 { // an older history
+		for n := range l.replicas {
+			names[n] = true
+		}
 	}
 	var out []*component
 	for _, n := range slices.Sorted(maps.Keys(names)) {
-		out = append(out, &component{name: n, desired: l.desired(n), ready: l.readySteps(n), serving: l.servingSteps(n)})
+		out = append(out, &component{name: n, desired: l.desired(n), target: l.target(n), ready: l.readySteps(n), serving: l.servingSteps(n)})
 	}
 	return out
 }
@@ -56,6 +59,14 @@ func (l *ledger) desired(component string) int {
 		n, _ = l.replicas[component].desired.at(l.last)
 	}
 	return n
+}
+
+// target is the number of replicas that the controller wants after the last change.
+func (l *ledger) target(component string) int {
+	if n, known := l.replicas[component].desired.at(l.lastChange()); known && n > 0 {
+		return n
+	}
+	return l.desired(component)
 }
 
 // readySteps counts pods ready behind the Service; where several Services or none were watched, the

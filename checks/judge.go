@@ -13,7 +13,18 @@ type gate = gates.Gate
 // Options change how a run is judged. The zero value is the default.
 type Options struct {
 	Checks []Check  // nil: Default()
-	Skip   []string // names of checks to leave out; they are listed in the verdict
+	Skip   []string // names of checks to leave out, of Skippable; they are listed in the verdict
+}
+
+// Skippable are the names of the default checks that can be left out: all but validity.
+func Skippable() []string {
+	var names []string
+	for _, c := range Default() {
+		if c.Name != validityCheck {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // Judge runs every check and every gate over the measures. It cannot crash and cannot pass on nothing.
@@ -24,7 +35,7 @@ func Judge(m *Measures, o Options) Verdict {
 	}
 	var findings []Finding
 	for _, c := range list {
-		if !slices.Contains(o.Skip, c.Name) {
+		if c.Name == validityCheck || !slices.Contains(o.Skip, c.Name) {
 			findings = append(findings, c.run(m)...)
 		}
 	}

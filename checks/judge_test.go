@@ -138,3 +138,18 @@ func TestDoubtTurnsFailIntoInconclusive(t *testing.T) {
 		t.Errorf("gate: %+v", g)
 	}
 }
+
+func TestSkip(t *testing.T) {
+	silent := steady(dropOne)
+	if v := silent.judge(t); v.Verdict != Fail {
+		t.Fatalf("verdict %s", v.Verdict)
+	}
+	v := Judge(silent.measure(t), Options{Skip: []string{"sessions explained"}})
+	if v.Verdict != Pass || len(v.Skipped) != 1 {
+		t.Errorf("verdict %s, skipped %q: %q", v.Verdict, v.Skipped, v.Reasons)
+	}
+	cut := steady(func(w *world) { w.cut = true })
+	if v := Judge(cut.measure(t), Options{Skip: append(Skippable(), "validity")}); v.Verdict != Inconclusive {
+		t.Errorf("validity can be left out: %s", v.Verdict)
+	}
+}

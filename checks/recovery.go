@@ -60,7 +60,7 @@ func (l *ledger) findRecovery(cs []*component) recovery {
 func full(cs []*component, w span) bool {
 	for _, c := range cs {
 		s, _ := c.capacity()
-		if n, known := s.min(w); !known || n < c.desired || s.covered(w) < w.length() {
+		if n, known := s.min(w); !known || n < c.target || s.covered(w) < w.length() {
 			return false
 		}
 	}
