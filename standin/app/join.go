@@ -22,14 +22,20 @@ import (
 	"shakedown.dev/shakedown/standin/process"
 )
 
+// errConfig marks an error that trying again does not mend.
+var errConfig = errors.New("configuration")
+
 // startMember joins, connects and starts one service, and tries again until it
-// has worked or ctx ends.
-func (d *daemon) startMember(ctx context.Context, m member, local *auth.Auth) {
+// has worked, ctx ends, or the configuration turns out to be wrong.
+func (d *daemon) startMember(ctx context.Context, m member, local *auth.Auth) error {
 	wait := 500 * time.Millisecond
 	for ctx.Err() == nil {
 		err := d.tryMember(ctx, m, local)
 		if err == nil || ctx.Err() != nil {
-			return
+			return nil
+		}
+		if errors.Is(err, errConfig) {
+			return err
 		}
 		d.log.Warn("Service failed to establish connection to cluster.", "component", m.name, "error", err)
 		select {
@@ -38,6 +44,7 @@ func (d *daemon) startMember(ctx context.Context, m member, local *auth.Auth) {
 		}
 		wait = min(wait*2, 8*time.Second)
 	}
+	return nil
 }
 
 func (d *daemon) tryMember(ctx context.Context, m member, local *auth.Auth) error {
@@ -64,7 +71,7 @@ func (d *daemon) tryMember(ctx context.Context, m member, local *auth.Auth) erro
 		Heartbeat: func(_ string, err error) { d.health.Heartbeat(m.name, err) },
 	})
 	if err != nil {
-		return errors.Join(err, client.Close())
+		return errors.Join(fmt.Errorf("%s: %w: %w", d.config.Path, errConfig, err), client.Close())
 	}
 	return d.super.Start(ctx, m.name, svc)
 }

@@ -63,11 +63,15 @@ func (d *daemon) run(ctx context.Context) error {
 	defer trim.Stop()
 	failed := make(chan error, 1)
 	var joining sync.WaitGroup
-	joining.Go(func() {
-		if err := d.startAll(life, &joining); err != nil && life.Err() == nil {
-			failed <- err
+	fail := func(err error) {
+		if err != nil && life.Err() == nil {
+			select {
+			case failed <- err:
+			default: // the first is enough
+			}
 		}
-	})
+	}
+	joining.Go(func() { fail(d.startAll(life, &joining, fail)) })
 	return d.waitAndStop(ctx, end, signals, failed)
 }
 
@@ -145,7 +149,7 @@ func reexec() error {
 }
 
 // startAll starts the auth, then every other service as it has joined.
-func (d *daemon) startAll(ctx context.Context, joining *sync.WaitGroup) error {
+func (d *daemon) startAll(ctx context.Context, joining *sync.WaitGroup, fail func(error)) error {
 	members := d.members()
 	if d.config.AuthEnabled() {
 		d.health.Expect("auth")
@@ -161,7 +165,7 @@ func (d *daemon) startAll(ctx context.Context, joining *sync.WaitGroup) error {
 		}
 	}
 	for _, m := range members {
-		joining.Go(func() { d.startMember(ctx, m, local) })
+		joining.Go(func() { fail(d.startMember(ctx, m, local)) })
 	}
 	return nil
 }
