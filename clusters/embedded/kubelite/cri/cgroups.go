@@ -46,6 +46,7 @@ func openCgroupsAt(mount, node string) *cgroupRoot {
 	}
 	if st.Type == unix.CGROUP2_SUPER_MAGIC {
 		g.unified = filepath.Join(mount, cgroupParent, node)
+		g.sweep()
 		g.why = tryUnified(g.unified)
 		return g
 	}
@@ -60,6 +61,7 @@ func openCgroupsAt(mount, node string) *cgroupRoot {
 			return g
 		}
 	}
+	g.sweep()
 	for _, dir := range g.v1 {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			g.why = fmt.Sprintf("cgroups cannot be made: %v", err)
@@ -236,17 +238,29 @@ func removeCgroupTree(dir string) error {
 	return errors.Join(errs...)
 }
 
+// sweep removes what an earlier life of the node left; its processes are gone,
+// and what cannot be removed does no harm.
+func (g *cgroupRoot) sweep() {
+	for _, d := range g.dirs() {
+		_ = removeCgroupTree(d)
+	}
+}
+
+func (g *cgroupRoot) dirs() []string {
+	var out []string
+	if g.unified != "" {
+		out = append(out, g.unified)
+	}
+	for _, d := range g.v1 {
+		out = append(out, d)
+	}
+	return out
+}
+
 // remove takes away the node's own, empty directories.
 func (g *cgroupRoot) remove() error {
 	var errs []error
-	dirs := []string{g.unified}
-	for _, d := range g.v1 {
-		dirs = append(dirs, d)
-	}
-	for _, d := range dirs {
-		if d == "" {
-			continue
-		}
+	for _, d := range g.dirs() {
 		errs = append(errs, removeCgroupTree(d))
 		unix.Rmdir(filepath.Dir(d)) // the cluster's, if this was its last node
 	}

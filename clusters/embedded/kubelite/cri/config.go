@@ -127,6 +127,11 @@ func (r *Runtime) open() (err error) {
 }
 
 func (r *Runtime) makeDirs() error {
+	// An earlier runtime in this very mount namespace left them mounted.
+	mounts, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "sandboxes", "*", "shm"))
+	for _, m := range mounts {
+		_ = unix.Unmount(m, unix.MNT_DETACH)
+	}
 	for _, d := range []string{"sandboxes", "containers"} {
 		dir := filepath.Join(r.cfg.Dir, d)
 		if err := os.RemoveAll(dir); err != nil {

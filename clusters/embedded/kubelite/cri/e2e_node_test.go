@@ -356,3 +356,32 @@ func TestE2EStats(t *testing.T) {
 		must(t, n.RemovePodSandbox(context.Background(), sb))
 	}
 }
+
+// TestE2ESecondLife starts a runtime where one ended without a word.
+func TestE2ESecondLife(t *testing.T) {
+	if !inNamespacesOfItsOwn(t, 0) {
+		return
+	}
+	n := newNode(t)
+	sb, pod := n.pod()
+	n.start(sb, pod, config("main", `sleep 1000`))
+	stray := filepath.Join(n.cgroups.v1["memory"], "stray")
+	if ok, _ := n.Limits(); ok && n.cgroups.unified == "" {
+		must(t, os.Mkdir(stray, 0o755))
+	}
+	for _, pid := range inNodeChildren(t) {
+		must(t, unix.Kill(pid, unix.SIGKILL))
+	}
+	waitFor(t, func() bool { return len(inNodeChildren(t)) == 0 })
+	again, err := New(n.cfg)
+	must(t, err)
+	defer again.Close(context.Background())
+	if pods, _ := again.ListPodSandbox(context.Background(), nil); len(pods) != 0 {
+		t.Errorf("pods of an earlier life: %v", pods)
+	}
+	for _, d := range []string{stray, filepath.Join(n.cfg.Dir, "sandboxes", sb, "hostname"), filepath.Join(n.cfg.Dir, "containers", sb)} {
+		if _, err := os.Stat(d); err == nil {
+			t.Errorf("%s of an earlier life is still there", d)
+		}
+	}
+}

@@ -218,7 +218,8 @@ func (r *Runtime) tearDown(ctx context.Context, s *sandbox) error {
 		s.ns = nil
 	}
 	if s.shm {
-		if err := unix.Unmount(s.path("shm"), unix.MNT_DETACH); err != nil {
+		err := unix.Unmount(s.path("shm"), unix.MNT_DETACH)
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) { // not there is undone
 			errs = append(errs, os.NewSyscallError("unmount /dev/shm of the pod", err))
 		} else {
 			s.shm = false
