@@ -21,7 +21,7 @@ func HTML(w io.Writer, r Report) error {
 		return err
 	}
 	t, err := template.New("page.tmpl").Funcs(template.FuncMap{
-		"mark": mark, "at": at, "length": length, "percent": percent, "number": number,
+		"mark": mark, "at": at, "length": length, "percent": percent, "compact": compact, "group": group,
 	}).ParseFS(assets, "assets/page.tmpl")
 	if err != nil {
 		return fmt.Errorf("parse the page: %w", err)

@@ -166,3 +166,15 @@ func at(t *float64) string {
 	}
 	return fmt.Sprintf("%.1f s", *t)
 }
+
+// group sets a narrow space between thousands, from five digits on.
+func group(n int) string {
+	s := fmt.Sprint(n)
+	if n < 10000 {
+		return s
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return s
+}

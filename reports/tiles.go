@@ -20,11 +20,11 @@ func tiles(r Report) []tile {
 	}
 	s := m.Sessions
 	out = append(out,
-		tile{Name: "Sessions lost", Value: fmt.Sprint(lostSessions(s)), Bad: lostSessions(s) > 0,
-			Note: fmt.Sprintf("%d dropped, %d refused, %d stalled of %d", s.Dropped, s.Refused, s.Stalled, s.Offered)},
-		tile{Name: "Without a cause", Value: fmt.Sprint(s.Unattributed), Bad: s.Unattributed > 0, Note: fmt.Sprintf("%d ambiguous", s.Ambiguous)})
+		tile{Name: "Sessions lost", Value: group(lostSessions(s)), Bad: lostSessions(s) > 0,
+			Note: fmt.Sprintf("%s dropped, %s refused, %s stalled of %s", group(s.Dropped), group(s.Refused), group(s.Stalled), group(s.Offered))},
+		tile{Name: "Without a cause", Value: group(s.Unattributed), Bad: s.Unattributed > 0, Note: group(s.Ambiguous) + " ambiguous"})
 	rec := m.Recordings
-	t := tile{Name: "Recordings damaged", Value: fmt.Sprint(damaged(rec)), Bad: damaged(rec) > 0, Note: fmt.Sprintf("of %d expected, %d pending", rec.Expected, rec.Pending)}
+	t := tile{Name: "Recordings damaged", Value: group(damaged(rec)), Bad: damaged(rec) > 0, Note: fmt.Sprintf("of %s expected, %s pending", group(rec.Expected), group(rec.Pending))}
 	if rec.Expected == 0 {
 		t.Value, t.Note = "–", "none expected"
 	}
