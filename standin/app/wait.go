@@ -34,6 +34,9 @@ func wait(ctx context.Context, args []string, s Streams) error {
 		if err != nil {
 			return fmt.Errorf("wait duration: %w", err)
 		}
+		if d <= 0 {
+			return errors.New("no duration provided")
+		}
 		return sleep(ctx, d)
 	case "no-resolve":
 		ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -86,6 +89,7 @@ func configure(args []string, s Streams) error {
 	}
 	cfg, err := config.Load(file, env.Behaviour.StrictKeys)
 	if err != nil {
+		fmt.Fprintf(s.Out, "FAIL %s\n", file)
 		return err
 	}
 	for _, warning := range cfg.Warnings {

@@ -88,7 +88,7 @@ func Run(ctx context.Context, args []string, s Streams) error {
 	for _, c := range commands() {
 		known = append(known, c.words)
 	}
-	return fmt.Errorf("unknown command %q, the stand-in's tctl has: %s", words, strings.Join(known, ", "))
+	return fmt.Errorf("expected command but got %q; the stand-in's tctl has: %s", words, strings.Join(known, ", "))
 }
 
 // takeGlobals takes the global flags out, wherever they stand, and returns the
