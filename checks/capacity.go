@@ -16,7 +16,16 @@ type component struct {
 	desired int // before the first change
 	target  int // after the last one: what recovery comes back to
 	ready   steps
-	serving steps // nil: no canary ever went through it
+	serving steps         // nil: no canary ever went through it
+	until   time.Duration // its last canary: after that nobody knows what served
+}
+
+// known is the part of w in which the capacity was watched.
+func (c *component) known(w span) span {
+	if c.serving == nil {
+		return w
+	}
+	return w.clip(span{0, c.until})
 }
 
 // capacity is what is judged: serving where canaries say it, else ready.
@@ -40,7 +49,11 @@ func (l *ledger) components() []*component {
 	}
 	var out []*component
 	for _, n := range slices.Sorted(maps.Keys(names)) {
-		out = append(out, &component{name: n, desired: l.desired(n), target: l.target(n), ready: l.readySteps(n), serving: l.servingSteps(n)})
+		c := &component{name: n, desired: l.desired(n), target: l.target(n), ready: l.readySteps(n), serving: l.servingSteps(n)}
+		for _, at := range l.canaryMoments(n) {
+			c.until = at
+		}
+		out = append(out, c)
 	}
 	return out
 }
@@ -184,14 +197,16 @@ func (m *Measures) capacityWindow(name string, w gates.Window) (*component, []sp
 	}
 	s, _ := c.capacity()
 	var known, asked time.Duration
-	for _, part := range parts {
+	watched := make([]span, len(parts))
+	for i, part := range parts {
+		watched[i] = c.known(part)
 		asked += part.length()
-		known += s.covered(part)
+		known += s.covered(watched[i])
 	}
 	if c.desired == 0 || known == 0 || known < asked-2*watchedSlack {
 		return nil, nil, fmt.Errorf("capacity of %s is not known for all of %s: %w", name, w, gates.ErrNoSamples)
 	}
-	return c, parts, nil
+	return c, watched, nil
 }
 
 // over is DESIGN's definition: loss is the time integral of what is missing from desired.

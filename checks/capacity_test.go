@@ -54,6 +54,28 @@ func TestUnprobedComponentIsJudgedByReadiness(t *testing.T) {
 	}
 }
 
+// TestAfterTheLastCanaryNothingIsKnown: canaries end with the timeline, sessions a while later. That is
+// no loss of capacity; a window that asks for the time after them is not answered.
+func TestAfterTheLastCanaryNothingIsKnown(t *testing.T) {
+	w := steady(noProbes(61*sec, 100*sec), gateOn("capacity.proxy.min >= 3"), onlyTo60)
+	if v := w.judge(t); v.Verdict != Pass {
+		t.Errorf("verdict %s: %q", v.Verdict, v.Reasons)
+	}
+	if c, err := w.measure(t).Data().Capacity("proxy", gates.Window{Kind: gates.After, Phase: "last"}); err == nil {
+		t.Errorf("nobody looked after the last phase, got %+v", c)
+	}
+	early := steady(noProbes(41*sec, 100*sec), onlyTo60)
+	if v := early.judge(t); v.Verdict != Inconclusive {
+		t.Errorf("canaries that end before the timeline: %s", v.Verdict)
+	}
+}
+
+// onlyTo60 ends the timeline at 60 s, while the load goes on.
+func onlyTo60(w *world) {
+	w.drop(func(e history.Event) bool { return e.Subject == "rest" })
+	w.phase("last", 20*sec, 60*sec)
+}
+
 func TestServing(t *testing.T) {
 	at := func(s float64) time.Duration { return time.Duration(s * float64(sec)) }
 	ok := func(s float64) probe { return probe{at(s) - 40*time.Millisecond, at(s), true} }

@@ -46,6 +46,7 @@ func steady(mods ...func(*world)) *world {
 	w.everySecond()
 	w.load(func(int) int { return 0 })
 	w.phase("warmup", 0, 20*sec)
+	w.phase("rest", 20*sec, 89*sec)
 	w.at(95*sec, "", history.RunEnd{How: "finished"})
 	for _, m := range mods {
 		m(w)

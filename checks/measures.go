@@ -88,7 +88,7 @@ func (m *Measures) disturbedSpan() span {
 	if at := m.l.firstChange(); at != never {
 		return span{at, max(m.recovery.at, at)}
 	}
-	return span{max(m.l.loadBegan, 0), m.l.measured}
+	return span{max(m.l.loadBegan, 0), m.l.judgedTo()}
 }
 
 func (m *Measures) measureCapacity() {

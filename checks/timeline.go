@@ -58,6 +58,9 @@ func (m *Measures) Timeline() Timeline {
 		s := ComponentSeries{Name: c.name, Desired: c.desired, Ready: c.ready.sample(n, step)}
 		if c.serving != nil {
 			s.Serving = c.serving.sample(n, step)
+			for i := int(c.until/step) + 1; i < n; i++ {
+				s.Serving[i] = nil
+			}
 		}
 		t.Components = append(t.Components, s)
 	}

@@ -79,10 +79,11 @@ func loadKept(m *Measures) (bool, string) {
 	if m.All.Offered == 0 {
 		return len(m.Start.Streams) == 0, "no session was due"
 	}
-	missed := m.All.Ours
+	missed := 0
 	for _, samples := range m.l.streams {
-		missed = max(missed, int(samples[len(samples)-1].Missed))
+		missed += int(samples[len(samples)-1].Missed)
 	}
+	missed = max(missed, m.All.Ours) // the same sessions, counted twice over
 	share := 1 - float64(missed)/float64(m.All.Offered)
 	detail := fmt.Sprintf("%d of %d sessions due were the generator's own failure", missed, m.All.Offered)
 	return share >= m.offeredShare(), detail

@@ -144,7 +144,7 @@ func controlPresent(m *Measures) (bool, string) {
 	if n == 0 {
 		return len(m.Start.Streams) == 0, "no canary went beside Teleport"
 	}
-	load := span{max(m.l.loadBegan, 0), m.l.measured}
+	load := span{max(m.l.loadBegan, 0), m.l.judgedTo()}
 	gap, at := longestSilence(load, n, func(i int) time.Duration { return m.l.controls[i].at })
 	if gap > controlGap {
 		return false, fmt.Sprintf("no control canary for %s from %s on", clock(gap), clock(at))
@@ -226,7 +226,7 @@ func canariesThroughout(m *Measures) (bool, string) {
 			continue
 		}
 		n++
-		if gap, at := m.l.canaryGap(c, m.disturbed); gap > max(5*m.l.probeInterval(), 5*time.Second) {
+		if gap, at := m.l.canaryGap(c, m.disturbed.clip(span{0, m.l.judgedTo()})); gap > max(5*m.l.probeInterval(), 5*time.Second) {
 			return false, fmt.Sprintf("no canary through %s for %s from %s on", c.name, clock(gap), clock(at))
 		}
 	}

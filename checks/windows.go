@@ -31,7 +31,7 @@ func (l *ledger) whole() span { return span{0, l.last + 1} }
 func (l *ledger) afterPhase(p *phase, w gates.Window) ([]span, error) {
 	end := p.runs[len(p.runs)-1].to
 	if w.For == 0 {
-		return []span{{end, max(l.last+1, end)}}, nil
+		return []span{{end, max(l.measured+1, end)}}, nil // to the end of the load: later nothing is watched
 	}
 	if seen := l.measured - end; seen < w.For-watchedSlack {
 		return nil, fmt.Errorf("only %s of the %s after %s were watched", clock(max(seen, 0)), w.For, w.Phase)
@@ -41,3 +41,18 @@ func (l *ledger) afterPhase(p *phase, w gates.Window) ([]span, error) {
 
 // watchedSlack is how much of a window may be missing: samples come once a second.
 const watchedSlack = 1500 * time.Millisecond
+
+// judgedTo is until when everything must have been watched: the end of the timeline. The load may take
+// a little longer to end, and reading recordings back much longer.
+func (l *ledger) judgedTo() time.Duration {
+	end := time.Duration(0)
+	for _, p := range l.entries {
+		for _, r := range p.runs {
+			end = max(end, r.to)
+		}
+	}
+	if end == 0 {
+		return l.measured
+	}
+	return min(end, l.measured)
+}
