@@ -182,6 +182,11 @@ func TestE2ENothingLeft(t *testing.T) {
 		before := leftovers(t)
 		inNamespacesOfItsOwn(t, 0)
 		waitFor(t, func() bool { return leftovers(t) == before })
+		cluster := testCluster(t, 1) // the node was the first process of its namespace
+		waitFor(t, func() bool { return SweepCgroups(cluster) == nil })
+		if left, _ := filepath.Glob(filepath.Join(cgroupMount, "*", cgroupParent, cluster)); len(left) > 0 {
+			t.Errorf("cgroups left: %v", left)
+		}
 		return
 	}
 	n := newNode(t)

@@ -95,7 +95,7 @@ func newNode(t testing.TB) *node {
 	must(t, os.MkdirAll(filepath.Join(layer, "opt/it"), 0o755))
 	must(t, os.WriteFile(filepath.Join(layer, "opt/it/hello"), []byte("#!/bin/sh\necho hello \"$@\"\n"), 0o755))
 	r, err := New(Config{
-		Cluster: "test-" + fmt.Sprint(os.Getpid()) + t.Name(), Node: "node", Dir: filepath.Join(dir, "cri"),
+		Cluster: testCluster(t, os.Getpid()), Node: "node", Dir: filepath.Join(dir, "cri"),
 		Images: images{
 			"host":  {ID: "sha256:host", Layers: []string{"/"}, Env: []string{"FROM_IMAGE=yes"}},
 			"hello": {ID: "sha256:hello", Layers: []string{layer, "/"}, Entrypoint: []string{"/opt/it/hello"}, Cmd: []string{"image"}},
@@ -112,6 +112,8 @@ func newNode(t testing.TB) *node {
 	})
 	return n
 }
+
+func testCluster(t testing.TB, pid int) string { return fmt.Sprintf("test-%d-%s", pid, t.Name()) }
 
 type testWriter struct{ t testing.TB }
 
