@@ -121,7 +121,7 @@ func (r *Runtime) open() (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	if os.Getpid() == 1 {
-		go reapOrphans(ctx)
+		go r.reapOrphans(ctx)
 	}
 	return nil
 }

@@ -185,7 +185,11 @@ func (r *Runtime) awaitEnd(c *container, run *running) {
 		r.log.Debug("cgroup stays until the container is removed", "container", c.id, "error", err)
 	}
 	r.mu.Lock()
-	c.exit(time.Now(), run.proc.exitCode(), oom)
+	if run.proc.lost {
+		c.exitUnknown(time.Now())
+	} else {
+		c.exit(time.Now(), run.proc.exitCode(), oom)
+	}
 	r.mu.Unlock()
 	close(run.ended)
 	r.emit(runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT, c.id, c.sandbox.id)

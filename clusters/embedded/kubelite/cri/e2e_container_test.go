@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -246,8 +247,8 @@ func TestE2EHostNamespaces(t *testing.T) {
 			t.Errorf("process %d outlives its container", pid)
 		}
 	}
-	seen := reapSeen(os.Getpid(), nil)
-	reapSeen(os.Getpid(), seen)
+	seen := reapSeen(os.Getpid(), nil, n.owns)
+	reapSeen(os.Getpid(), seen, n.owns)
 	if left := inNodeChildren(t); len(left) > 0 {
 		t.Errorf("zombies left: %v", left)
 	}
@@ -271,5 +272,25 @@ func TestE2ESubPathBelowReadOnlyTree(t *testing.T) {
 		if _, got := n.runs(cfg); got != row.want {
 			t.Errorf("recursive %v: %q, want %q", row.recursive, got, row.want)
 		}
+	}
+}
+
+// TestE2EManyLayers has more layers than mount(2) takes paths for.
+func TestE2EManyLayers(t *testing.T) {
+	if !inNamespacesOfItsOwn(t, 0) {
+		return
+	}
+	n := newNode(t)
+	var layers []string
+	for i := range 80 {
+		l := filepath.Join(n.dir, strings.Repeat("long", 20), "layer"+strconv.Itoa(i))
+		must(t, os.MkdirAll(filepath.Join(l, "etc"), 0o755))
+		must(t, os.WriteFile(filepath.Join(l, "etc/top"), []byte(strconv.Itoa(i)), 0o644))
+		must(t, os.WriteFile(filepath.Join(l, "etc/only"+strconv.Itoa(i)), nil, 0o644))
+		layers = append(layers, l)
+	}
+	n.cfg.Images.(images)["many"] = Image{ID: "sha256:many", Layers: append(layers, "/")}
+	if _, log := n.runs(config("main", `cat /etc/top; ls /etc/only* | wc -l`, func(c *runtimeapi.ContainerConfig) { c.Image.Image = "many" })); log != "080\n" {
+		t.Errorf("got %q, want the topmost file and all 80", log)
 	}
 }

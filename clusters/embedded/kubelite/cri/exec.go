@@ -222,6 +222,9 @@ func (e *execution) wait(ctx context.Context) (int32, error) {
 		return 0, context.Cause(ctx)
 	}
 	copies.Wait()
+	if e.proc.lost {
+		return 0, fmt.Errorf("exec: the exit status of %q was lost", e.cmd.argv[0])
+	}
 	return e.proc.exitCode(), nil
 }
 

@@ -57,6 +57,20 @@ func (r root) mkdirAll(name string) (int, error) {
 	}, unix.O_PATH|unix.O_DIRECTORY)
 }
 
+// realDir makes the directory name at the top, and refuses a link in its place:
+// the shim mounts on it from outside the root.
+func (r root) realDir(name string) error {
+	if err := unix.Mkdirat(r.fd, name, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+		return &os.PathError{Op: "mkdir in root", Path: "/" + name, Err: err}
+	}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH}
+	fd, err := unix.Openat2(r.fd, name, &how)
+	if err != nil {
+		return fmt.Errorf("the image's /%s is not a directory: %w", name, err)
+	}
+	return unix.Close(fd)
+}
+
 // touch returns a descriptor of the file name, making it and its directories.
 func (r root) touch(name string) (int, error) {
 	return r.make(path.Clean("/"+name), 0, func(dir int, base string) error {

@@ -66,6 +66,15 @@ func TestMkdirAllInRoot(t *testing.T) {
 	}
 }
 
+func TestRealDirInRoot(t *testing.T) {
+	r, _ := newRoot(t)
+	must(t, r.realDir("proc"))
+	must(t, r.realDir("proc"))
+	if err := r.realDir("abs"); err == nil {
+		t.Error("a link was taken for a directory")
+	}
+}
+
 func TestTouchInRoot(t *testing.T) {
 	r, dir := newRoot(t)
 	fd, err := r.touch("/var/run/a/file")

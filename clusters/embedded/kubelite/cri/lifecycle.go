@@ -13,6 +13,7 @@ const (
 	reasonError     = "Error"
 	reasonOOMKilled = "OOMKilled"
 	reasonStart     = "StartError"
+	reasonUnknown   = "Unknown"
 	startExitCode   = 128 // of a container that never ran
 )
 
@@ -56,6 +57,12 @@ func (l *lifecycle) exit(now time.Time, code int32, oomKilled bool) {
 	default:
 		l.reason = reasonError
 	}
+}
+
+// exitUnknown records the end of a program that nobody saw end.
+func (l *lifecycle) exitUnknown(now time.Time) {
+	l.exit(now, unknownExitCode, false)
+	l.reason, l.message = reasonUnknown, "the exit status was lost"
 }
 
 func (l *lifecycle) running() bool { return l.state == runtimeapi.ContainerState_CONTAINER_RUNNING }

@@ -24,6 +24,7 @@ func TestLifecycle(t *testing.T) {
 		{"another code is an error", func(l *lifecycle) { l.start(at(2)); l.exit(at(3), 137, false) }, runtimeapi.ContainerState_CONTAINER_EXITED, 137, "Error"},
 		{"killed for memory says so", func(l *lifecycle) { l.start(at(2)); l.exit(at(3), 137, true) }, runtimeapi.ContainerState_CONTAINER_EXITED, 137, "OOMKilled"},
 		{"a program that cannot start is a start error", func(l *lifecycle) { l.fail(at(3), errors.New("why")) }, runtimeapi.ContainerState_CONTAINER_EXITED, 128, "StartError"},
+		{"an end that nobody saw is unknown", func(l *lifecycle) { l.start(at(2)); l.exitUnknown(at(3)) }, runtimeapi.ContainerState_CONTAINER_EXITED, 255, "Unknown"},
 	} {
 		l := newLifecycle(at(1))
 		row.do(&l)

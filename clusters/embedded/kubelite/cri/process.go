@@ -20,7 +20,11 @@ type process struct {
 	fd     *os.File      // pidfd, non-blocking so that the poller waits, not a thread
 	done   chan struct{} // closed once reaped
 	status unix.WaitStatus
+	lost   bool // somebody else in this process waited for it: status says nothing
 }
+
+// unknownExitCode is that of a process whose status was lost, as in containerd.
+const unknownExitCode = 255
 
 // watch adopts a forked child and reaps it when it ends.
 func watch(pid, pidfd int) (*process, error) {
@@ -46,9 +50,11 @@ func watch(pid, pidfd int) (*process, error) {
 func (p *process) reap(flags int) bool {
 	for {
 		got, err := unix.Wait4(p.pid, &p.status, flags, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return got == p.pid || err != nil
+		if errors.Is(err, unix.EINTR) {
+			continue
 		}
+		p.lost = err != nil
+		return got == p.pid || p.lost
 	}
 }
 
@@ -84,6 +90,9 @@ func (p *process) running() bool {
 
 // exitCode is valid after done: the code, or 128 plus the signal's number.
 func (p *process) exitCode() int32 {
+	if p.lost {
+		return unknownExitCode
+	}
 	if p.status.Signaled() {
 		return 128 + int32(p.status.Signal())
 	}

@@ -108,12 +108,12 @@ func descendants(pid int) []int {
 }
 
 // reapSeen waits for the zombie children of self that were zombies already the
-// last time, and returns those that are now.
-func reapSeen(self int, before map[int]bool) map[int]bool {
+// last time and are not someone's own, and returns those that are now.
+func reapSeen(self int, before map[int]bool, owned func(pid int) bool) map[int]bool {
 	now := map[int]bool{}
 	for _, pid := range pids() {
 		st, err := readStat(pid)
-		if err != nil || st.ppid != self || st.state != 'Z' {
+		if err != nil || st.ppid != self || st.state != 'Z' || owned(pid) {
 			continue
 		}
 		if before[pid] {

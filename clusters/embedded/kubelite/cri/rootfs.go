@@ -87,10 +87,8 @@ func (l *launch) mountStandard(r root) error {
 			return err
 		}
 	}
-	if fd, err := r.mkdirAll("/proc"); err != nil {
+	if err := r.realDir("proc"); err != nil {
 		return err
-	} else {
-		unix.Close(fd)
 	}
 	if err := r.mountDev(s.shmPath()); err != nil {
 		return err

@@ -87,7 +87,7 @@ const orphanAge = 5 * time.Second
 
 // reapOrphans does what the first process of a PID namespace owes it: processes
 // of hostPID pods whose parents have ended become this one's children.
-func reapOrphans(ctx context.Context) {
+func (r *Runtime) reapOrphans(ctx context.Context) {
 	seen := map[int]bool{}
 	t := time.NewTicker(orphanAge)
 	defer t.Stop()
@@ -96,7 +96,25 @@ func reapOrphans(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			seen = reapSeen(os.Getpid(), seen)
+			seen = reapSeen(os.Getpid(), seen, r.owns)
 		}
 	}
+}
+
+// owns says whether a process is the first of a container or of a pod, which
+// have someone who waits for them.
+func (r *Runtime) owns(pid int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.containers {
+		if c.run != nil && c.run.proc.pid == pid {
+			return true
+		}
+	}
+	for _, s := range r.sandboxes {
+		if s.pause != nil && s.pause.pid == pid {
+			return true
+		}
+	}
+	return false
 }
