@@ -58,6 +58,10 @@ func (d *decoder) unknownKey(key *yaml.Node, v reflect.Value, at string) {
 	if v.Type() == reflect.TypeFor[OtherService]() {
 		return // a service that is not there: its own warning says so
 	}
+	if v.Type() == reflect.TypeFor[Storage]() { // the real program's backends take any key
+		d.warn(&d.warnings, key, "%s has no effect in the stand-in", at)
+		return
+	}
 	d.warn(&d.unknown, key, "unknown key %s, allowed here: %s", at, strings.Join(keys(v.Type()), ", "))
 }
 
@@ -117,10 +121,7 @@ func (d *decoder) text(n *yaml.Node, v reflect.Value, at string, tag reflect.Str
 		d.fail(n, "%s must be text, not %s", at, kind(n))
 		return
 	}
-	value := n.Value
-	if n.Tag == "!!bool" && (value == "off" || value == "on" || value == "no" || value == "yes") {
-		value = n.Value // second_factor: off
-	}
+	value := n.Value // also where YAML sees a switch, as in second_factor: off
 	if allowed := tag.Get("allowed"); allowed != "" && value != "" && !slices.Contains(strings.Fields(allowed), value) {
 		d.fail(n, "%s must be one of %s, not %q", at, strings.Join(strings.Fields(allowed), ", "), value)
 		return
