@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/cgroups/fs"
@@ -200,71 +199,6 @@ func (c *cgroup) remove() error {
 		return nil
 	}
 	return c.manager.Destroy()
-}
-
-// SweepCgroups removes the empty cgroups of a cluster that is gone; those that
-// still hold processes stay, and are named in the error.
-func SweepCgroups(cluster string) error {
-	if cluster == "" || strings.Contains(cluster, "/") || cluster == ".." {
-		return fmt.Errorf("cluster name %q", cluster)
-	}
-	dirs, err := filepath.Glob(filepath.Join(cgroupMount, "*", cgroupParent, cluster))
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, d := range append(dirs, filepath.Join(cgroupMount, cgroupParent, cluster)) {
-		errs = append(errs, removeCgroupTree(d))
-		// The parent goes with the last cluster.
-		unix.Rmdir(filepath.Dir(d))
-	}
-	return errors.Join(errs...)
-}
-
-func removeCgroupTree(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	var errs []error
-	for _, e := range entries {
-		if e.IsDir() {
-			errs = append(errs, removeCgroupTree(filepath.Join(dir, e.Name())))
-		}
-	}
-	if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
-		errs = append(errs, &os.PathError{Op: "remove cgroup", Path: dir, Err: err})
-	}
-	return errors.Join(errs...)
-}
-
-// sweep removes what an earlier life of the node left; its processes are gone,
-// and what cannot be removed does no harm.
-func (g *cgroupRoot) sweep() {
-	for _, d := range g.dirs() {
-		_ = removeCgroupTree(d)
-	}
-}
-
-func (g *cgroupRoot) dirs() []string {
-	var out []string
-	if g.unified != "" {
-		out = append(out, g.unified)
-	}
-	for _, d := range g.v1 {
-		out = append(out, d)
-	}
-	return out
-}
-
-// remove takes away the node's own, empty directories.
-func (g *cgroupRoot) remove() error {
-	var errs []error
-	for _, d := range g.dirs() {
-		errs = append(errs, removeCgroupTree(d))
-		unix.Rmdir(filepath.Dir(d)) // the cluster's, if this was its last node
-	}
-	return errors.Join(errs...)
 }
 
 // enter prepares the calling thread so that its next child starts in the cgroup:

@@ -1,26 +1,19 @@
 package cri
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	remote "k8s.io/cri-client/pkg"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
-	utilexec "k8s.io/utils/exec"
 )
-
-// maxSyncOutput is how much of each stream ExecSync returns, 16 MiB as in containerd.
-const maxSyncOutput = 16 << 20
 
 // Namespaces that a command shares with its container.
 const execNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
@@ -33,43 +26,6 @@ type command struct {
 	stdout io.Writer // nil: thrown away
 	stderr io.Writer
 	resize <-chan remotecommand.TerminalSize
-}
-
-// ExecSync runs a command and returns its output. A code other than 0 is a
-// utilexec.ExitError; after timeout (0: never) the command and all it started are
-// killed, and the error is remote.ErrCommandTimedOut: what the kubelet's probes
-// look for.
-func (r *Runtime) ExecSync(ctx context.Context, id string, argv []string, timeout time.Duration) ([]byte, []byte, error) {
-	var stdout, stderr limitedBuffer
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, remote.ErrCommandTimedOut)
-		defer cancel()
-	}
-	code, err := r.exec(ctx, id, command{argv: argv, stdout: &stdout, stderr: &stderr})
-	switch {
-	case errors.Is(err, remote.ErrCommandTimedOut):
-		return nil, nil, fmt.Errorf("%w: %q timed out after %s", remote.ErrCommandTimedOut, strings.Join(argv, " "), timeout)
-	case err != nil:
-		return nil, nil, err
-	case code != 0:
-		err = utilexec.CodeExitError{
-			Err:  fmt.Errorf("command '%s' exited with %d: %s", strings.Join(argv, " "), code, stderr.Bytes()),
-			Code: int(code),
-		}
-	}
-	return stdout.Bytes(), stderr.Bytes(), err
-}
-
-// limitedBuffer drops what is past maxSyncOutput.
-type limitedBuffer struct{ bytes.Buffer }
-
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	if room := maxSyncOutput - b.Len(); len(p) > room {
-		b.Buffer.Write(p[:room])
-		return len(p), nil
-	}
-	return b.Buffer.Write(p)
 }
 
 // exec runs cmd to its end and returns its exit code. When ctx ends first, the
