@@ -41,6 +41,7 @@ func newLanguage(v vocabulary, names Names) (*language, error) {
 		cel.CrossTypeNumericComparisons(true),
 		cel.EnableMacroCallTracking(),
 		cel.Macros(v.macros...),
+		cel.ParserExpressionSizeLimit(maxLength),
 	}
 	for name, t := range v.variables {
 		opts = append(opts, cel.Variable(name, t))
@@ -53,10 +54,16 @@ func newLanguage(v vocabulary, names Names) (*language, error) {
 	return l, nil
 }
 
+// An expression is a handful of comparisons; what is far beyond that is a mistake.
+const (
+	maxLength = 4096    // characters
+	maxCost   = 1 << 20 // CEL's own units, about one a step
+)
+
 // program evaluates every part of an expression, so that a value that does not exist is noticed
 // also where a short circuit would have stepped over it.
 func (l *language) program(a *cel.Ast) (cel.Program, error) {
-	return l.env.Program(a, cel.EvalOptions(cel.OptExhaustiveEval))
+	return l.env.Program(a, cel.EvalOptions(cel.OptExhaustiveEval), cel.CostLimit(maxCost))
 }
 
 // check parses and type-checks one expression and gives all that is wrong with it.
