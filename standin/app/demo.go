@@ -177,6 +177,10 @@ func (c *cluster) run(ctx context.Context, once bool) error {
 	if err := c.ready(ctx, c.agent, failed); err != nil {
 		return err
 	}
+	// The proxy's list of nodes is a moment old; the lines are to work at once.
+	if err := sleep(ctx, 300*time.Millisecond); err != nil {
+		return nil
+	}
 	if err := c.identities(ctx); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (f *Files) rotate(now time.Time) error {
 	if err := os.Remove(f.link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.Symlink(path, f.link)
+	return os.Symlink(filepath.Join(filepath.Base(f.dir), day+".log"), f.link)
 }
 
 // Append implements Log.

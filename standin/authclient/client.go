@@ -39,7 +39,7 @@ type Client interface {
 	UpsertServer(ctx context.Context, server types.Server) error
 	DeleteServer(ctx context.Context, kind, name string) error
 	// Servers lists types.KindNode, KindProxy, KindKubeService or KindAuthServer;
-	// the answer may be up to a second old.
+	// the answer may be a quarter of a second old.
 	Servers(ctx context.Context, kind string) ([]types.Server, error)
 
 	// Emit stores one audit event outside of a recording.

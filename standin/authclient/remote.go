@@ -37,7 +37,7 @@ var _ Client = (*Remote)(nil)
 // are short enough to look the same from outside.
 const (
 	authoritiesTTL = 5 * time.Second
-	serversTTL     = time.Second
+	serversTTL     = 250 * time.Millisecond
 	rolesTTL       = 2 * time.Second
 )
 
