@@ -15,6 +15,7 @@ import (
 
 // TestAdministration is what tctl must do in an auth pod.
 func TestAdministration(t *testing.T) {
+	t.Parallel()
 	l := start(t, local.Options{Nodes: 1, Direct: true})
 	t.Run("status names cluster and version", func(t *testing.T) {
 		s, err := l.Tctl.Status(t.Context())
@@ -65,6 +66,7 @@ func TestAdministration(t *testing.T) {
 
 // TestDiagnostics is what the diagnostic port must offer.
 func TestDiagnostics(t *testing.T) {
+	t.Parallel()
 	l := start(t, local.Options{Nodes: 1})
 	for _, p := range []*local.Process{l.Auth, l.Proxy, l.Nodes[0]} {
 		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
@@ -90,6 +92,7 @@ func TestDiagnostics(t *testing.T) {
 
 // TestWebPing is what clients learn from the proxy's web port.
 func TestWebPing(t *testing.T) {
+	t.Parallel()
 	l := start(t, local.Options{})
 	code, body := get(t, "https://"+l.Web+"/webapi/ping")
 	var ping struct {

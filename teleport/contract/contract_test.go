@@ -2,9 +2,11 @@ package contract
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,21 +19,45 @@ import (
 // programsEnv names a folder with the programs to try instead of the stand-in.
 const programsEnv = "SHAKEDOWN_TELEPORT"
 
-// programs gives the folder with teleport and tctl: the one asked for, or the stand-in, built and named so.
+// factor divides the stand-in's intervals of recording; the real one takes its time.
+const factor = "STANDIN_TIME_FACTOR=10"
+
+var standin = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "contract")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(folder, "standin"), "shakedown.dev/shakedown/standin/cmd/standin")
+	if out, err := build.CombinedOutput(); err != nil {
+		return folder, fmt.Errorf("build the stand-in: %w\n%s", err, out)
+	}
+	for _, name := range []string{"teleport", "tctl"} {
+		if err := os.Symlink("standin", filepath.Join(folder, name)); err != nil {
+			return folder, err
+		}
+	}
+	return folder, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if os.Getenv(programsEnv) == "" {
+		if folder, _ := standin(); folder != "" {
+			os.RemoveAll(folder)
+		}
+	}
+	os.Exit(code)
+}
+
+// programs gives the folder with teleport and tctl: the one asked for, or the stand-in, built once and named so.
 func programs(t *testing.T) string {
 	t.Helper()
 	if folder := os.Getenv(programsEnv); folder != "" {
 		return folder
 	}
-	folder := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(folder, "standin"), "shakedown.dev/shakedown/standin/cmd/standin")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the stand-in: %v\n%s", err, out)
-	}
-	for _, name := range []string{"teleport", "tctl"} {
-		if err := os.Symlink("standin", filepath.Join(folder, name)); err != nil {
-			t.Fatal(err)
-		}
+	folder, err := standin()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return folder
 }
@@ -49,9 +75,8 @@ const (
 
 func start(t *testing.T, opts local.Options) lab {
 	t.Helper()
-	if opts.Programs == "" {
-		opts.Programs = programs(t)
-	}
+	opts.Programs = programs(t)
+	opts.Env = append(opts.Env, factor)
 	opts.Folder = t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -31,8 +31,10 @@ func (l lab) log(t *testing.T, viaProxy bool) *audit.Log {
 
 // TestRecording is what stays of a terminal session, in each mode of recording.
 func TestRecording(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"node", "node-sync"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			l := start(t, local.Options{Nodes: 1, Recording: mode})
 			log := l.log(t, false)
 			began := time.Now().Add(-time.Minute)
@@ -118,6 +120,7 @@ func played(t *testing.T, log *audit.Log, id string) {
 
 // TestAuditViaProxy is the way to the audit log for those who reach only the proxy.
 func TestAuditViaProxy(t *testing.T) {
+	t.Parallel()
 	l := start(t, local.Options{})
 	for _, via := range []bool{false, true} {
 		s, err := l.log(t, via).Ping(t.Context())

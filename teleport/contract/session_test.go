@@ -17,6 +17,7 @@ import (
 
 // TestSessions is what an SSH client finds on the way through the proxy.
 func TestSessions(t *testing.T) {
+	t.Parallel()
 	l := start(t, local.Options{Nodes: 1, Direct: true})
 	node := l.node(t, "node-0")
 	l.open(t, ssh.Target{Node: node}, ssh.Start{Command: "true"}) // the tunnel is up
@@ -106,6 +107,7 @@ func shared(t *testing.T, l lab, node string) {
 
 // TestRefusals is how a Teleport says no.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	l := start(t, local.Options{Nodes: 1})
 	node := l.node(t, "node-0")
 	l.open(t, ssh.Target{Node: node}, ssh.Start{Command: "true"})
@@ -139,6 +141,7 @@ func TestRefusals(t *testing.T) {
 
 // TestSeparate is the SSH port of proxyListenerMode separate.
 func TestSeparate(t *testing.T) {
+	t.Parallel()
 	l := start(t, local.Options{Nodes: 1, Separate: true})
 	node := l.node(t, "node-0")
 	l.open(t, ssh.Target{Node: node}, ssh.Start{Command: "true"}) // the web port routes TLS in this mode too

@@ -15,6 +15,7 @@ import (
 // TestStops is what a client sees when a process on its session's way ends. How soon a signal ends the sessions
 // is a matter of versions and not judged here; that they end, where, and how it looks, is.
 func TestStops(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		because string
 		victim  func(lab) *local.Process
@@ -26,10 +27,10 @@ func TestStops(t *testing.T) {
 		{"a node that is killed leaves the proxy standing", nodeOf, syscall.SIGKILL, ssh.HopNode},
 		{"a node that is told to end does too", nodeOf, syscall.SIGTERM, ssh.HopNode},
 	}
-	programs := programs(t)
 	for _, tt := range tests {
 		t.Run(tt.because, func(t *testing.T) {
-			l := start(t, local.Options{Programs: programs, Nodes: 1})
+			t.Parallel()
+			l := start(t, local.Options{Nodes: 1})
 			s := l.open(t, ssh.Target{Node: l.node(t, "node-0")}, ssh.Start{PTY: true})
 			sessionID(t, s)
 			begin := time.Now()
@@ -44,7 +45,8 @@ func TestStops(t *testing.T) {
 		})
 	}
 	t.Run("an auth that is killed leaves sessions alone", func(t *testing.T) {
-		l := start(t, local.Options{Programs: programs, Nodes: 1})
+		t.Parallel()
+		l := start(t, local.Options{Nodes: 1})
 		s := l.open(t, ssh.Target{Node: l.node(t, "node-0")}, ssh.Start{PTY: true})
 		sessionID(t, s)
 		if err := l.Auth.Stop(syscall.SIGKILL); err != nil {
@@ -59,6 +61,7 @@ func TestStops(t *testing.T) {
 
 // TestDrain is SIGQUIT: the proxy takes no more connections and lets its sessions end by themselves.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	l := start(t, local.Options{Nodes: 1})
 	s := l.open(t, ssh.Target{Node: l.node(t, "node-0")}, ssh.Start{PTY: true})
 	sessionID(t, s)

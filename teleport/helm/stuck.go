@@ -21,7 +21,11 @@ type PodsError struct {
 }
 
 // StuckPod is a pod that does not get on.
-type StuckPod struct{ Name, Reason, Message, Hint string }
+type StuckPod struct {
+	Name, Reason, Message, Hint string
+	Container                   string // the one that ended, if one did
+	Log                         string // its last lines
+}
 
 func (e *PodsError) Error() string {
 	var b strings.Builder
@@ -30,6 +34,9 @@ func (e *PodsError) Error() string {
 		fmt.Fprintf(&b, "\n  pod %s: %s: %s", p.Name, p.Reason, p.Message)
 		if p.Hint != "" {
 			b.WriteString(" (" + p.Hint + ")")
+		}
+		for line := range strings.Lines(p.Log) {
+			b.WriteString("\n    | " + strings.TrimSpace(line))
 		}
 	}
 	return b.String()
@@ -68,7 +75,25 @@ func (c *Client) watched(ctx context.Context, verb string, r Release, f func(con
 	if listErr != nil || len(stuck) == 0 {
 		return Revision{}, errors.Join(err, listErr)
 	}
+	for i := range stuck {
+		stuck[i].Log = c.lastWords(looks, stuck[i])
+	}
 	return Revision{}, &PodsError{Release: r.Name, Pods: stuck, Err: err}
+}
+
+// lastWords gives the last lines that a container wrote before it ended, or nothing.
+func (c *Client) lastWords(ctx context.Context, p StuckPod) string {
+	if p.Container == "" {
+		return ""
+	}
+	lines := int64(5)
+	for _, previous := range []bool{true, false} {
+		opts := &corev1.PodLogOptions{Container: p.Container, Previous: previous, TailLines: &lines}
+		if text, err := c.kube.CoreV1().Pods(c.namespace).GetLogs(p.Name, opts).DoRaw(ctx); err == nil && len(text) > 0 {
+			return string(text)
+		}
+	}
+	return ""
 }
 
 // giveUp ends the wait when a pod has not been able to get its image for some time.
@@ -130,7 +155,7 @@ func stuckPod(pod *corev1.Pod) (StuckPod, bool) {
 	for _, c := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
 		w, last := c.State.Waiting, c.LastTerminationState.Terminated
 		if end := c.State.Terminated; end != nil && end.ExitCode != 0 {
-			s.Reason, s.Message = end.Reason, fmt.Sprintf("container %s ended with status %d", c.Name, end.ExitCode)
+			s.Container, s.Reason, s.Message = c.Name, end.Reason, fmt.Sprintf("container %s ended with status %d", c.Name, end.ExitCode)
 			return s, true
 		}
 		if w == nil || w.Reason == "PodInitializing" || w.Reason == "ContainerCreating" {
@@ -141,7 +166,7 @@ func stuckPod(pod *corev1.Pod) (StuckPod, bool) {
 			s.Hint = "is " + c.Image + " the right name, and can this cluster pull it? On the embedded cluster give it with --image"
 		}
 		if last != nil {
-			s.Message = fmt.Sprintf("container %s ended with status %d: see its log", c.Name, last.ExitCode)
+			s.Container, s.Message = c.Name, fmt.Sprintf("container %s ended with status %d", c.Name, last.ExitCode)
 		}
 		return s, true
 	}

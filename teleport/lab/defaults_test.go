@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"strings"
@@ -87,6 +88,9 @@ func TestSelfSigned(t *testing.T) {
 	leaf, err := x509.ParseCertificate(pair.Certificate[0])
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(leaf.SubjectKeyId) == 0 || !bytes.Equal(leaf.SubjectKeyId, leaf.AuthorityKeyId) {
+		t.Error("Teleport would not believe that it is self-signed")
 	}
 	for _, host := range []string{"teleport.lab.svc.cluster.local", "kube-teleport-proxy-alpn.teleport.lab.svc.cluster.local"} {
 		if err := leaf.VerifyHostname(host); err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/hex"
@@ -37,6 +38,14 @@ func SelfSigned(name, namespace, run string, hosts ...string) (*corev1.Secret, e
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
+	// Teleport believes a certificate self-signed only if it names its own key as its authority's; others it
+	// wants to verify against the system's roots, and does not start.
+	public, err := key.PublicKey.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	id := sha256.Sum256(public)
+	template.SubjectKeyId, template.AuthorityKeyId = id[:20], id[:20]
 	for _, host := range hosts {
 		template.DNSNames = append(template.DNSNames, host, "*."+host)
 	}
