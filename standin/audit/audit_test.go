@@ -140,6 +140,10 @@ func TestLinesLookAsTheRealOnes(t *testing.T) {
 	if err := log.Append(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
+	day := filepath.Join(dir, "host", time.Now().UTC().Format("2006-01-02")+".00:00:00.log")
+	if _, err := os.Stat(day); err != nil {
+		t.Error(err)
+	}
 	b, err := os.ReadFile(filepath.Join(dir, "events.log"))
 	if err != nil {
 		t.Fatal(err)

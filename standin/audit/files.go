@@ -38,14 +38,19 @@ func OpenFiles(logDir, host string) (*Files, error) {
 	return f, f.rotate(time.Now())
 }
 
-const dayFormat = "2006-01-02.00:00:00"
+// A file is called 2026-11-30.00:00:00.log. The time is no part of the layout:
+// Go takes ".00" for a fraction of a second.
+const (
+	dayFormat = "2006-01-02"
+	daySuffix = ".00:00:00.log"
+)
 
 func (f *Files) rotate(now time.Time) error {
 	day := now.UTC().Format(dayFormat)
 	if day == f.day {
 		return nil
 	}
-	path := filepath.Join(f.dir, day+".log")
+	path := filepath.Join(f.dir, day+daySuffix)
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("open audit log: %w", err)
@@ -57,7 +62,7 @@ func (f *Files) rotate(now time.Time) error {
 	if err := os.Remove(f.link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.Symlink(filepath.Join(filepath.Base(f.dir), day+".log"), f.link)
+	return os.Symlink(filepath.Join(filepath.Base(f.dir), day+daySuffix), f.link)
 }
 
 // Append implements Log.
@@ -100,7 +105,7 @@ func (f *Files) find(ctx context.Context, q Query) ([]ref, error) {
 	}
 	var refs []ref
 	for _, path := range paths {
-		day, err := time.Parse(dayFormat, strings.TrimSuffix(filepath.Base(path), ".log"))
+		day, err := time.Parse(dayFormat, strings.TrimSuffix(filepath.Base(path), daySuffix))
 		// Events carry the time of their host: look into the neighbours too.
 		if err != nil || day.After(q.To.Add(24*time.Hour)) || day.Add(48*time.Hour).Before(q.From) {
 			continue
