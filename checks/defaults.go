@@ -25,6 +25,9 @@ func validityFindings(m *Measures) []Finding {
 
 // sessionsExplained: every dropped, refused or stalled session has a cause on its path.
 func sessionsExplained(m *Measures) []Finding {
+	if len(m.Start.Streams) == 0 && m.All.Offered == 0 && m.Start.Format != "" {
+		return nil // no load was planned
+	}
 	if m.All.Opened+m.All.Refused == 0 {
 		return one(Inconclusive, "no session was opened or refused")
 	}
@@ -120,6 +123,8 @@ func linesIntact(m *Measures) []Finding {
 		}
 	}
 	switch {
+	case opened == 0 && len(m.Start.Streams) == 0 && m.Start.Format != "":
+		return nil // no load was planned
 	case opened == 0:
 		return one(Inconclusive, "no session was open")
 	case len(bad) > 0:

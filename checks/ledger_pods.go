@@ -19,6 +19,7 @@ type pod struct {
 	failed   time.Duration
 	gone     time.Duration
 	reason   string
+	ip       string
 	ready    []span // to is never while it lasts
 	exits    []containerExit
 	probes   []probe
@@ -97,6 +98,9 @@ func (l *ledger) addPodChange(at time.Duration, d history.PodChange) {
 	case history.PodGone, history.PodDone:
 		first(&p.gone, at)
 		p.unready(at)
+	}
+	if d.IP != "" {
+		p.ip = d.IP
 	}
 	if d.Reason != "" {
 		p.reason = d.Reason

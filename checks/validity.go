@@ -116,36 +116,56 @@ func orDefault[T ~int64 | ~float64](v, otherwise T) T {
 	return otherwise
 }
 
-func apiKnown(m *Measures) (bool, string) {
-	var down time.Duration
-	outages := 0
-	for i, c := range m.l.api {
-		if c.up && i > 0 && !m.l.api[i-1].up {
-			down += c.at - m.l.api[i-1].since
-			outages++
+// outages are the stretches in which the API server was known to be away; open says that the last has no end.
+func (l *ledger) outages() (out []span, open bool) {
+	for i, c := range l.api {
+		switch {
+		case !c.up:
+			open = true
+		case i > 0 && open:
+			out = append(out, span{l.api[i-1].since, c.at})
+			open = false
 		}
 	}
-	if n := len(m.l.api); n > 0 && !m.l.api[n-1].up {
-		return false, "the API server was down at the end: " + m.l.api[n-1].err
-	}
-	if outages == 0 {
-		return true, "none"
-	}
-	return true, fmt.Sprintf("%d, %s in all", outages, clock(down))
+	return out, open
 }
 
+func apiKnown(m *Measures) (bool, string) {
+	outages, open := m.l.outages()
+	switch {
+	case open:
+		return false, "the API server was down at the end: " + m.l.api[len(m.l.api)-1].err
+	case len(outages) == 0:
+		return true, "none"
+	}
+	return true, fmt.Sprintf("%d, %s in all", len(outages), clock(totalLength(outages)))
+}
+
+// blindGrace is how long a watch may need to come back after the API server has.
+const blindGrace = 10 * time.Second
+
+// nothingBlind: nothing was out of sight while the load ran, but for what a known outage of the API
+// server hides.
 func nothingBlind(m *Measures) (bool, string) {
+	outages, _ := m.l.outages()
+	load := span{max(m.l.loadBegan, 0), m.l.measured}
+	hidden := 0
 	var spots []string
 	for _, b := range m.l.blind {
-		if b.what == "metrics" || b.what == "logs" {
-			continue // nothing is judged from them
-		}
-		if b.span.overlaps(span{max(m.l.loadBegan, 0), m.l.measured}) || b.what == "audit" || b.what == "recordings" {
+		watched := slices.Contains([]string{"pods", "nodes", "endpoints"}, b.what)
+		switch {
+		case b.what == "metrics" || b.what == "logs": // nothing is judged from them
+		case watched && slices.ContainsFunc(outages, func(o span) bool { return b.span.from >= o.from-blindGrace && b.span.to <= o.to+blindGrace }):
+			hidden++
+		case b.span.overlaps(load) || b.what == "audit" || b.what == "recordings":
 			spots = append(spots, fmt.Sprintf("%s from %s to %s", b.what, clock(b.span.from), clock(b.span.to)))
 		}
 	}
-	if len(spots) > 0 {
+	switch {
+	case len(spots) > 0:
 		return false, "not observed: " + strings.Join(spots, "; ")
+	case hidden > 0:
+		return true, fmt.Sprintf("watched without a break but for %d that outages of the API server explain", hidden)
 	}
 	return true, "everything was watched without a break"
 }

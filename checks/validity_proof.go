@@ -198,7 +198,8 @@ func controlClean(m *Measures) (bool, string) {
 func (l *ledger) excuses(c control) bool {
 	w := span{c.at - controlGrace, c.at}
 	for _, p := range l.pods {
-		if p.ref.Name == "" || !strings.Contains(c.target, p.ref.Name) {
+		named := p.ref.Name != "" && strings.Contains(c.target, p.ref.Name)
+		if !named && (p.ip == "" || !strings.HasPrefix(c.target+":", p.ip+":")) {
 			continue
 		}
 		if len(l.podSuspects(p, w)) > 0 {

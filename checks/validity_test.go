@@ -60,11 +60,20 @@ func TestValidity(t *testing.T) {
 		{"API server outages known", "an outage without end", steady(outage(false)), false, "down at the end"},
 		{"nothing unobserved", "watched", steady(), true, "without a break"},
 		{"nothing unobserved", "a watch broke", steady(blind), false, "pods from 20s to 30s"},
+		{"nothing unobserved", "a watch broke with the API server", steady(outage(true), func(w *world) {
+			w.at(56*sec, "", history.Blind{What: "pods", From: 51 * sec, Until: 55 * sec})
+		}), true, "1 that outages of the API server explain"},
+		{"nothing unobserved", "canaries stopped with the API server", steady(outage(true), func(w *world) {
+			w.at(56*sec, "", history.Blind{What: "probes", From: 51 * sec, Until: 55 * sec})
+		}), false, "probes from 51s to 55s"},
 		{"control arm present", "once a second", steady(), true, "90 canaries"},
 		{"control arm present", "none", steady(drop(history.KindControl)), false, "no canary went beside"},
 		{"control arm present", "a long silence", steady(silentControl), false, "no control canary for 3"},
 		{"control arm clean", "clean", steady(), true, "0 of 90 failed"},
 		{"control arm clean", "one failed", steady(failControl("agent-0")), false, "1 of 90"},
+		{"control arm clean", "one failed to the address of a pod that was ended", killed(failControl("10.1.2.3:3022"), func(w *world) {
+			w.at(0, "proxy-1", history.PodChange{Pod: proxy(1), State: history.PodReady, IP: "10.1.2.3"})
+		}), true, "1 to pods that were ended"},
 		{"control arm clean", "one failed to a pod that was ended", killed(failControl("proxy-1")), true, "1 to pods that were ended"},
 		{"canaries throughout", "once a second", killed(), true, "canaries through 1 components"},
 		{"canaries throughout", "none through a proxy", killed(drop(history.KindProbe)), false, "no canary went through a proxy"},
