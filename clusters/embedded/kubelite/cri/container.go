@@ -128,10 +128,17 @@ func (r *Runtime) check(ctx context.Context, c *container) (err error) {
 	if p := c.security().GetApparmor(); p.GetProfileType() == runtimeapi.SecurityProfile_Localhost {
 		return fmt.Errorf("AppArmor profile %s: AppArmor is not supported", p.GetLocalhostRef())
 	}
-	if u := c.security().GetRunAsUser(); u != nil && !mapped(r.ids.uids, uint32(u.Value)) {
-		return r.ids.check(&identity{uid: uint32(u.Value)})
+	asked := askedIdentity(c.security())
+	return r.ids.check(&asked)
+}
+
+// askedIdentity is as much of the identity as the pod gives in numbers.
+func askedIdentity(sc *runtimeapi.LinuxContainerSecurityContext) identity {
+	id := identity{uid: uint32(sc.GetRunAsUser().GetValue()), gid: uint32(sc.GetRunAsGroup().GetValue())}
+	for _, g := range sc.GetSupplementalGroups() {
+		id.groups = append(id.groups, uint32(g))
 	}
-	return nil
+	return id
 }
 
 // StartContainer returns once the program has been executed, or with the reason

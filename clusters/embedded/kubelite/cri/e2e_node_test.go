@@ -167,9 +167,15 @@ func TestE2EOrdinaryUser(t *testing.T) {
 		t.Errorf("exit %d %s, log %q", st.ExitCode, st.Reason, log)
 	}
 	sb, pod := n.pod()
-	_, err := n.CreateContainer(context.Background(), sb, config("c", "true", security(func(s *runtimeapi.LinuxContainerSecurityContext) { s.RunAsUser = int64Value(1000) })), pod)
-	if err == nil || !strings.Contains(err.Error(), "user 1000 does not exist here") {
-		t.Errorf("an unmapped user: %v", err)
+	for want, ask := range map[string]func(*runtimeapi.LinuxContainerSecurityContext){
+		"user 1000 does not exist here":                func(s *runtimeapi.LinuxContainerSecurityContext) { s.RunAsUser = int64Value(1000) },
+		"group 1001 does not exist here":               func(s *runtimeapi.LinuxContainerSecurityContext) { s.RunAsGroup = int64Value(1001) },
+		"supplementary group 1002 does not exist here": func(s *runtimeapi.LinuxContainerSecurityContext) { s.SupplementalGroups = []int64{1002} },
+	} {
+		_, err := n.CreateContainer(context.Background(), sb, config("c", "true", security(ask)), pod)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 	id := n.start(sb, pod, config("tty", `sleep 100`))
 	if out, _, err := n.ExecSync(context.Background(), id, []string{"id", "-u"}, 0); err != nil || string(out) != "0\n" {
