@@ -60,6 +60,7 @@ func Default() []Check {
 		{"lines intact", linesIntact},
 		{"ready means serving", readyServes},
 		{"pods stop in time", podsStopInTime},
+		{"nothing ends by itself", nothingEndsByItself},
 		{"rollouts succeeded", rolloutsSucceeded},
 		{"timeline kept", timelineKept},
 		{"recovered", recoveredCheck},

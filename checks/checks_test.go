@@ -52,6 +52,18 @@ func TestDefaultChecks(t *testing.T) {
 		{"pods stop in time", "a deleted pod never drains and is killed", killed(graceful(137, 9, 30*sec)), Fail, "proxy-3 did not stop within its 30s"},
 		{"pods stop in time", "a deleted pod ended unseen", killed(graceful(-1, 0, 8*sec)), Inconclusive, "how they ended was not seen"},
 
+		{"nothing ends by itself", "a proxy is killed by the run", killed(), Pass, "none of 8 pods ended but"},
+		{"nothing ends by itself", "a proxy crashes", steady(func(w *world) {
+			w.at(35*sec, "", history.ContainerEnd{Pod: proxy(1), Container: "teleport", Exit: 137, Signal: 9, Reason: "OOMKilled"})
+		}), Fail, "proxy-1 killed at 35s by itself, container teleport: exit 137 (signal 9, OOMKilled)"},
+		{"nothing ends by itself", "a process is signalled by the run", steady(faultOn("sig", "containerSignal", 34*sec, 40*sec, onPod(proxy(1))), func(w *world) {
+			w.at(35*sec, "", history.ContainerEnd{Pod: proxy(1), Container: "teleport", Exit: 137, Signal: 9})
+		}), Pass, "none of"},
+		{"nothing ends by itself", "somebody else deletes a proxy", steady(podGoes(proxy(1), 34*sec, 35*sec, 30*sec)), Inconclusive, "proxy-1 deleted at 34s by itself"},
+		{"nothing ends by itself", "no pod was watched", steady(func(w *world) {
+			w.drop(func(e history.Event) bool { return e.Kind == history.KindPod })
+		}), Inconclusive, "no pod of the system was watched"},
+		{"nothing ends by itself", "the namespace is deleted after the timeline", steady(podGoes(proxy(1), 93*sec, 94*sec, 30*sec)), Pass, "none of"},
 		{"rollouts succeeded", "the rollout ends well", steady(rolled(history.OK)), Pass, "upgrade up ended after 20s"},
 		{"rollouts succeeded", "the rollout fails", steady(rolled(history.Failed)), Fail, "upgrade up failed"},
 		{"rollouts succeeded", "the rollout never ends", steady(rolled("")), Inconclusive, "nobody knows how upgrade up ended"},

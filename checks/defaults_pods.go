@@ -96,3 +96,40 @@ func (p *pod) lastExit() (containerExit, bool) {
 	}
 	return containerExit{}, false
 }
+
+// nothingEndsByItself: no process of the system crashed, and nobody but the run's own faults and
+// rollouts ended a pod. A crash is the system's; another hand on the cluster makes the run doubtful.
+func nothingEndsByItself(m *Measures) []Finding {
+	load := span{max(m.l.loadBegan, 0), m.l.judgedTo()}
+	watched := 0
+	var out []Finding
+	for _, p := range m.l.pods {
+		if !m.partOfSystem(p) || p.created == never && len(p.ready) == 0 {
+			continue
+		}
+		watched++
+		for _, e := range p.ends {
+			if len(e.by) > 0 || !load.contains(e.span.from) {
+				continue
+			}
+			f := Finding{Summary: endText(p, e)}
+			if e.crash {
+				f.Outcome = Fail
+			}
+			out = append(out, f)
+		}
+	}
+	switch {
+	case watched == 0:
+		return one(Inconclusive, "no pod of the system was watched")
+	case len(out) == 0:
+		return one(Pass, "none of %d pods ended but by the run's own doing", watched)
+	}
+	return out
+}
+
+// partOfSystem says whether the pod belongs to what is tested, rather than to a hook or to the cluster.
+func (m *Measures) partOfSystem(p *pod) bool {
+	_, desired := m.Start.Desired[p.ref.Component]
+	return desired || p.ref.Component == "agent"
+}

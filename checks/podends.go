@@ -27,6 +27,7 @@ const watchSkew = 2 * time.Second
 // podEnd is one end of a pod or of its process (a container that restarts ends without the pod ending).
 type podEnd struct {
 	how    string
+	crash  bool // the process ended although nobody asked the pod to
 	span   span // from when it began to end until it was gone, or the run's end
 	detail string
 	by     []string // faults and rollouts that explain it; several: nobody can say which; none: by itself
@@ -112,7 +113,7 @@ func (p *pod) exitEnd(x containerExit) podEnd {
 	if x.sigkilled() {
 		how = endKilled
 	}
-	return podEnd{how: how, span: span{x.at, x.at + watchSkew}, detail: "container " + x.container + ": " + x.String()}
+	return podEnd{how: how, crash: true, span: span{x.at, x.at + watchSkew}, detail: "container " + x.container + ": " + x.String()}
 }
 
 // nodeLosses are the times in which the pod's node was not ready or gone.
@@ -155,7 +156,11 @@ func (l *ledger) whoEnded(p *pod, e podEnd) []string {
 		if aim == aimPod && near(f.force(l.last), e.span.from) {
 			return []string{"fault " + f.ID}
 		}
-		if near(l.acts(f), e.span.from) {
+		acts := l.acts(f)
+		if aim == aimNode && !f.endsPods() {
+			acts.to += nodeReturn
+		}
+		if near(acts, e.span.from) {
 			might = append(might, "fault "+f.ID)
 		}
 	}
@@ -169,6 +174,9 @@ func (l *ledger) whoEnded(p *pod, e podEnd) []string {
 	}
 	return might
 }
+
+// nodeReturn is how long after a node is back its kubelet may still tell of containers that ended with it.
+const nodeReturn = 15 * time.Second
 
 // near says whether a moment lies in a stretch, with room for a late watch.
 func near(s span, t time.Duration) bool { return t >= s.from-watchSkew && t <= s.to+watchSkew }

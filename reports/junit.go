@@ -52,12 +52,16 @@ func (j *junitSuites) add(s junitSuite) {
 }
 
 type junitSuite struct {
-	Name       string          `xml:"name,attr"`
-	Tests      int             `xml:"tests,attr"`
-	Failures   int             `xml:"failures,attr"`
-	Errors     int             `xml:"errors,attr"`
-	Properties []junitProperty `xml:"properties>property,omitempty"`
-	Cases      []junitCase     `xml:"testcase"`
+	Name       string           `xml:"name,attr"`
+	Tests      int              `xml:"tests,attr"`
+	Failures   int              `xml:"failures,attr"`
+	Errors     int              `xml:"errors,attr"`
+	Properties *junitProperties `xml:"properties,omitempty"`
+	Cases      []junitCase      `xml:"testcase"`
+}
+
+type junitProperties struct {
+	List []junitProperty `xml:"property"`
 }
 
 type junitProperty struct {
@@ -106,9 +110,9 @@ func newCase(class, name string, o checks.Outcome, message, text string) junitCa
 
 func gateSuite(r Report) junitSuite {
 	v := r.Verdict
-	s := junitSuite{Name: "gates", Properties: []junitProperty{
+	s := junitSuite{Name: "gates", Properties: &junitProperties{[]junitProperty{
 		{"system under test", r.sutLine()}, {"verdict", v.Verdict.String()}, {"seed", fmt.Sprint(v.Seed)}, {"repeat", r.command()},
-	}}
+	}}}
 	for _, g := range v.Gates {
 		value, margin := valueWords(g)
 		message := fmt.Sprintf("%s is %s", g.Expr, value)
