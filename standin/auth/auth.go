@@ -88,6 +88,7 @@ func (a *Auth) openStorage() error {
 	if err != nil {
 		return err
 	}
+	a.store = measureStore(a.store, a.Metrics, map[bool]string{true: "etcd", false: "lite"}[storage.Type == "etcd"])
 	shared := storage.Type == "etcd"
 	sessions, hasSessions := strings.CutPrefix(storage.SessionsURI, "file://")
 	switch {

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"shakedown.dev/shakedown/standin/audit"
 	"shakedown.dev/shakedown/standin/authclient"
 	"shakedown.dev/shakedown/standin/faults"
+	"shakedown.dev/shakedown/standin/process"
 )
 
 // recorded returns the sessions that the private record names for a fault.
@@ -144,5 +146,23 @@ func TestWrongHostKeyIsSignedByNobody(t *testing.T) {
 	t.Cleanup(func() { _ = remote.Close() })
 	if _, err := remote.ClusterConfig(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestReadyWhileDeadRefusesEveryCall(t *testing.T) {
+	r := newRig(t, nil)
+	node := r.node()
+	r.eventually("the auth is ready", func() bool { return r.health.State() == process.OK })
+	r.faults.Set(faults.Rule{Name: faults.ReadyWhileDead})
+	if _, err := node.ClusterConfig(t.Context()); status.Code(err) != codes.Unavailable {
+		t.Errorf("got %v, want Unavailable", err)
+	}
+	w := httptest.NewRecorder()
+	r.health.ServeReady(w, httptest.NewRequest("GET", "/readyz", nil))
+	if w.Code != 200 {
+		t.Errorf("/readyz answers %d, want the lie", w.Code)
+	}
+	if len(r.recorded(faults.ReadyWhileDead)) != 2 {
+		t.Errorf("recorded %v, want the refusal and the lie", r.faults.Entries())
 	}
 }

@@ -12,9 +12,11 @@ import (
 
 	"github.com/gravitational/teleport/api/client/proto"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	_ "google.golang.org/grpc/encoding/gzip" // the API's client compresses audit streams
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
 	"shakedown.dev/shakedown/standin/ca"
 	"shakedown.dev/shakedown/standin/faults"
@@ -111,11 +113,23 @@ func (s *Server) tlsConfig() (*tls.Config, error) {
 	}, nil
 }
 
+// dead says why a call is refused under the fault ready-while-dead.
+func (s *Server) dead(method string) error {
+	if _, hit := s.auth.Faults.Active(faults.ReadyWhileDead, ""); !hit {
+		return nil
+	}
+	s.auth.Faults.Record(faults.ReadyWhileDead, "", "refused "+method)
+	return status.Error(codes.Unavailable, "connection closed")
+}
+
 // slowAuth is how slow every call is when the fault's rule does not say.
 const slowAuth = 2 * time.Second
 
 func (s *Server) delay(ctx context.Context, method string) error {
 	s.auth.metrics.requests.Inc()
+	if err := s.dead(method); err != nil {
+		return err
+	}
 	rule, hit := s.auth.Faults.Active(faults.SlowAuth, "")
 	if !hit {
 		return nil
