@@ -62,7 +62,7 @@ func openCgroupsAt(mount, node string) *cgroupRoot {
 	}
 	g.sweep()
 	for _, dir := range g.v1 {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := makeCgroup(dir); err != nil {
 			g.why = fmt.Sprintf("cgroups cannot be made: %v", err)
 			return g
 		}
@@ -73,6 +73,17 @@ func openCgroupsAt(mount, node string) *cgroupRoot {
 		f.Close()
 	}
 	return g
+}
+
+// makeCgroup tries again when another cluster, on its way out, has just removed
+// the parent that both share.
+func makeCgroup(dir string) (err error) {
+	for range 3 {
+		if err = os.MkdirAll(dir, 0o755); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return err
 }
 
 func tryUnified(dir string) string {

@@ -70,7 +70,8 @@ func (g *cgroupRoot) remove() error {
 	var errs []error
 	for _, d := range g.dirs() {
 		errs = append(errs, removeCgroupTree(d))
-		unix.Rmdir(filepath.Dir(d)) // the cluster's, if this was its last node
+		unix.Rmdir(filepath.Dir(d))               // the cluster's, if this was its last node
+		unix.Rmdir(filepath.Dir(filepath.Dir(d))) // that of all, if this was the last cluster
 	}
 	return errors.Join(errs...)
 }
