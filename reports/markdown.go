@@ -24,6 +24,9 @@ func Markdown(w io.Writer, r Report) error {
 	return err
 }
 
+// maxRows bounds a table: a step summary may have 1 MiB, and nobody reads so much.
+const maxRows = 50
+
 type markdown struct{ b bytes.Buffer }
 
 func (m *markdown) line(format string, args ...any) { fmt.Fprintf(&m.b, format+"\n", args...) }
@@ -109,7 +112,11 @@ func (m *markdown) losses(r Report) {
 		return
 	}
 	m.table("Lost", "", "Cause")
-	for _, g := range r.Verdict.Losses {
+	for i, g := range r.Verdict.Losses {
+		if i == maxRows {
+			m.row("", "", fmt.Sprintf("and %d more causes, in the report", len(r.Verdict.Losses)-i))
+			break
+		}
 		cause := safe(g.Cause)
 		if !g.Found {
 			cause = "**unattributed**: " + cause
