@@ -1,0 +1,72 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// lookEvery is how often a proof is looked for. A watch would see more, and break where it is needed:
+// when the API server is slow or away.
+const lookEvery = 250 * time.Millisecond
+
+// await looks until look has no complaint, and returns what it saw. At ctx's end it returns the last
+// complaint and how long it waited.
+func await(ctx context.Context, look func(context.Context) (string, error)) (string, error) {
+	began := time.Now()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var last error
+	for {
+		saw, err := look(ctx)
+		if err == nil {
+			return saw, nil
+		}
+		// An error of the look that ctx cut off says less than the one before it.
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("%w (waited %s, %w)", last, seconds(time.Since(began)), context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// pause lets time pass, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// seconds is a duration as people say it: 0.3 s, 31 s.
+func seconds(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.0f s", d.Seconds())
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func isReady(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil
+		}
+	}
+	return false
+}
+
+// permanent makes an error end a try at once.
+func permanent(err error) bool { return errors.Is(err, ErrEmpty) }
