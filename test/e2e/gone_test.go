@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -21,45 +22,35 @@ import (
 
 // What a cluster could leave on a machine, and how each is counted.
 
-type leftovers struct{ processes, mounts, namespaces, links, files []string }
+type leftovers struct{ mounts, links, files []string }
 
-// look takes stock. Zombies are left out: they are whoever adopted them's.
+// look takes stock of everything but processes, which are followed one by one.
 func look(t *testing.T) leftovers {
 	t.Helper()
 	var l leftovers
-	ns := map[string]bool{}
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range dirs {
-		cmd, err := os.ReadFile(d + "/cmdline")
-		if err != nil || len(cmd) == 0 {
-			continue
-		}
-		for _, kind := range []string{"net", "mnt", "pid"} {
-			if id, err := os.Readlink(d + "/ns/" + kind); err == nil {
-				ns[id] = true
-			}
-		}
-		if bytes.Contains(cmd, []byte("kubelite")) && !bytes.Contains(cmd, []byte("e2e.test")) {
-			l.processes = append(l.processes, strings.ReplaceAll(string(cmd), "\x00", " "))
-		}
-	}
-	for id := range ns {
-		l.namespaces = append(l.namespaces, id)
-	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.mounts = strings.Split(string(mounts), "\n")
 	l.links = glob(t, "/sys/class/net/*")
-	l.files = append(glob(t, os.TempDir()+"/*"), glob(t, "/run/*")...)
-	for _, s := range [][]string{l.processes, l.namespaces, l.mounts, l.links, l.files} {
+	l.files = append(ours(glob(t, "/tmp/*")), glob(t, "/run/*")...)
+	l.files = append(l.files, glob(t, os.TempDir()+"/*")...)
+	l.files = append(l.files, glob(t, "/sys/fs/cgroup/*/shakedown/"+uniqueName("*"))...)
+	for _, s := range [][]string{l.mounts, l.links, l.files} {
 		sort.Strings(s)
 	}
 	return l
+}
+
+// ours keeps the names that something of a cluster would choose: /tmp belongs to
+// everybody on this machine.
+func ours(files []string) []string {
+	return slices.DeleteFunc(files, func(f string) bool {
+		return !slices.ContainsFunc([]string{"kube", "etcd", "hollow", "cri", "shim", "static-pods", "pod-logs"}, func(word string) bool {
+			return strings.HasPrefix(filepath.Base(f), word)
+		})
+	})
 }
 
 func glob(t *testing.T, pattern string) []string {
@@ -93,6 +84,7 @@ func descendants(t *testing.T, pid int) []int {
 	return out
 }
 
+// alive is false for a zombie: that is whoever's who should have waited for it.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -105,12 +97,14 @@ func alive(pid int) bool {
 // TestE2EKillOfAnyProcess kills one process of a cluster after the other, a new
 // cluster each time, and looks at what is left of it.
 func TestE2EKillOfAnyProcess(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	ctx := t.Context()
 	c, err := up(ctx, uniqueName("victims"), small)
 	if err != nil {
 		t.Fatal(err)
 	}
-	victims := commandLines(t, facts(t, c).PID)
+	// The image service is no descendant: it works outside the namespaces.
+	victims := append(components(t, facts(t, c).PID), imageService)
 	if err := provider.Down(ctx, c.Name()); err != nil {
 		t.Fatal(err)
 	}
@@ -125,16 +119,12 @@ func TestE2EKillOfAnyProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			pid := facts(t, c).PID
-			all := descendants(t, pid)
-			target := 0
-			for _, p := range all {
-				if commandLine(p) == victim {
-					target = p
-				}
-			}
-			if target == 0 {
+			all := append(descendants(t, pid), imageServiceOf(t, c.Name()))
+			i := slices.IndexFunc(all, func(p int) bool { return commandLine(p) == victim })
+			if i < 0 {
 				t.Fatalf("no process %q", victim)
 			}
+			target := all[i]
 			if err := syscall.Kill(target, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
@@ -154,18 +144,32 @@ func facts(t *testing.T, c clusters.Cluster) clusters.Facts {
 	return f
 }
 
-// commandLines are those of all processes of the cluster, each once.
-func commandLines(t *testing.T, pid int) []string {
+// components are the lasting processes of the cluster, each kind once.
+func components(t *testing.T, pid int) []string {
 	t.Helper()
-	seen := map[string]bool{}
 	var out []string
 	for _, p := range descendants(t, pid) {
-		if c := commandLine(p); c != "" && !seen[c] {
-			seen[c] = true
+		if c := commandLine(p); strings.HasPrefix(c, "kubelite ") && !slices.Contains(out, c) {
 			out = append(out, c)
 		}
 	}
 	return out
+}
+
+const imageService = "kubelite images"
+
+// imageServiceOf finds the cluster's image service by its command line.
+func imageServiceOf(t *testing.T, cluster string) int {
+	t.Helper()
+	for _, d := range glob(t, "/proc/[0-9]*") {
+		data, err := os.ReadFile(d + "/cmdline")
+		if err == nil && strings.HasSuffix(string(data), "\x00images\x00"+cluster+"\x00") {
+			pid, _ := strconv.Atoi(filepath.Base(d))
+			return pid
+		}
+	}
+	t.Fatalf("cluster %s has no image service", cluster)
+	return 0
 }
 
 // commandLine is the first two words, which name a component.
@@ -207,8 +211,8 @@ func remains(t *testing.T, name string, pids []int, before leftovers) []string {
 	}
 	now := look(t)
 	for what, pair := range map[string][2][]string{
-		"process": {before.processes, now.processes}, "mount": {before.mounts, now.mounts},
-		"link": {before.links, now.links}, "file": {before.files, now.files},
+		"mount": {before.mounts, now.mounts},
+		"link":  {before.links, now.links}, "file": {before.files, now.files},
 	} {
 		for _, x := range added(pair[0], pair[1]) {
 			out = append(out, what+" "+x)
@@ -237,8 +241,9 @@ func added(before, now []string) []string {
 // TestE2EKillOfTheCommand kills `shakedown cluster up` at moments of its
 // start-up, and once while it holds a cluster in the foreground.
 func TestE2EKillOfTheCommand(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	before := look(t)
-	for _, after := range []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 8 * time.Second} {
+	for _, after := range []time.Duration{0, 50 * time.Millisecond, time.Second, 6 * time.Second} {
 		for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 			t.Run(fmt.Sprint(sig, " after ", after), func(t *testing.T) {
 				name := uniqueName("cut")

@@ -80,7 +80,7 @@ func text(err error) string {
 
 func (c *cluster) status() *status {
 	s := &status{
-		Name: c.spec.Name, PID: 1, Started: c.started, Version: version.Get().GitVersion,
+		Name: c.spec.Name, PID: 1, Started: c.started, Starting: !c.ready.Load(), Version: version.Get().GitVersion,
 		APIServer:   fmt.Sprintf("https://127.0.0.1:%d", c.spec.APIPort),
 		ServiceCIDR: serviceCIDR, PodCIDR: podCIDR, DNS: dnsServiceIP,
 		Limits: nodeLimits(), Spec: c.spec, Nodes: []nodeStatus{},

@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,12 +37,14 @@ type (
 
 // imageBroker is our end of the link to the image service.
 type imageBroker struct {
-	mu    sync.Mutex
-	link  *net.UnixConn
-	lines *bufio.Reader
+	mu      sync.Mutex // one question at a time
+	link    *net.UnixConn
+	replies chan Reply // closed when the service is gone
 }
 
-func openImages(sources []ImageSource, log *slog.Logger) (*imageBroker, error) {
+// openImages meets the image service. When that dies, gone is told: kubelets
+// could pull nothing any more.
+func openImages(sources []ImageSource, log *slog.Logger, gone func(error)) (*imageBroker, error) {
 	conn, err := net.FileConn(os.NewFile(fdImages, "images"))
 	if err != nil {
 		return nil, fmt.Errorf("image service: %w", err)
@@ -52,10 +53,11 @@ func openImages(sources []ImageSource, log *slog.Logger) (*imageBroker, error) {
 	if !ok {
 		return nil, fmt.Errorf("image service: descriptor %d is no unix socket", fdImages)
 	}
-	b := &imageBroker{link: link, lines: bufio.NewReader(link)}
+	b := &imageBroker{link: link, replies: make(chan Reply)}
 	if err := b.handOver(hostRootTerms(log)); err != nil {
 		return nil, err
 	}
+	go b.listen(gone)
 	for _, s := range sources {
 		if err := b.add(s); err != nil {
 			return nil, err
@@ -112,16 +114,25 @@ func (b *imageBroker) add(s ImageSource) error {
 	if _, err := b.link.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("image service: %w", err)
 	}
-	answer, err := b.lines.ReadBytes('\n')
-	if err != nil {
-		return fmt.Errorf("image service: %w", err)
-	}
-	var r Reply
-	if err := json.Unmarshal(answer, &r); err != nil {
-		return fmt.Errorf("image service: %w", err)
+	r, ok := <-b.replies
+	if !ok {
+		return errors.New("the image service is gone")
 	}
 	if r.Error != "" {
 		return errors.New(r.Error)
 	}
 	return nil
+}
+
+// listen takes the service's replies until it is gone.
+func (b *imageBroker) listen(gone func(error)) {
+	defer close(b.replies)
+	for lines := json.NewDecoder(b.link); ; {
+		var r Reply
+		if err := lines.Decode(&r); err != nil {
+			gone(fmt.Errorf("the image service ended: %w", err))
+			return
+		}
+		b.replies <- r
+	}
 }

@@ -17,11 +17,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/kubernetes"
+
+	"shakedown.dev/shakedown/clusters/embedded/kubelite/cri"
 )
 
 // startTimeout bounds the whole start-up: a machine that needs longer has
@@ -42,8 +45,9 @@ type cluster struct {
 	nodesMu sync.Mutex
 	nodes   []*machine
 
-	down chan struct{} // closed when the cluster was asked to end
-	once sync.Once
+	ready atomic.Bool   // the start-up is over
+	down  chan struct{} // closed when the cluster was asked to end
+	once  sync.Once
 }
 
 // Init runs as PID 1 until the cluster ends. An error is the reason of an end
@@ -70,7 +74,22 @@ func Init() error {
 	leash := holdLeash(lifeline)
 	ended := make(chan error, 1)
 	go func() { ended <- c.bringUp(ctx) }()
-	return c.live(ctx, ended, leash)
+	err = c.live(ctx, ended, leash)
+	c.sweep()
+	return err
+}
+
+// sweep takes away the containers' cgroups, the one thing that the kernel would
+// leave. When there is no time for it the image service does it (see components).
+func (c *cluster) sweep() {
+	for _, name := range c.nodeNames() {
+		if err := c.kill(name); err != nil {
+			c.log.Warn("stop at the end", "node", name, "err", err)
+		}
+	}
+	if err := cri.SweepCgroups(c.spec.Name); err != nil {
+		c.log.Warn("cgroups are left", "err", err)
+	}
 }
 
 // live waits for whatever ends the cluster: a fault, a request, a signal, or
@@ -197,6 +216,7 @@ func (c *cluster) bringUp(ctx context.Context) error {
 	if err := c.progress.step("Waiting for DNS and storage", func() error { return c.awaitServices(ctx) }); err != nil {
 		return err
 	}
+	c.ready.Store(true)
 	c.progress.say(stepReady, stepDone, "")
 	return nil
 }
@@ -219,7 +239,7 @@ func (c *cluster) prepare() error {
 	if c.creds, err = makeCredentials(); err != nil {
 		return err
 	}
-	c.images, err = openImages(c.spec.Images, c.log)
+	c.images, err = openImages(c.spec.Images, c.log, c.fail)
 	return err
 }
 

@@ -85,6 +85,7 @@ type status struct {
 	Name        string       `json:"name"`
 	PID         int          `json:"pid"`
 	Started     time.Time    `json:"started"`
+	Starting    bool         `json:"starting,omitempty"`
 	Version     string       `json:"version"`
 	Nodes       []nodeStatus `json:"nodes"`
 	APIServer   string       `json:"apiServer"`

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"shakedown.dev/shakedown/clusters/embedded/kubelite/boot"
+	"shakedown.dev/shakedown/clusters/embedded/kubelite/cri"
 	"shakedown.dev/shakedown/clusters/embedded/kubelite/images"
 )
 
@@ -28,7 +29,8 @@ type imagesSpec struct {
 
 // serveImages is the image service of one cluster. It runs outside the
 // cluster's namespaces and ends with the other end of its link, which only
-// kubelite init holds.
+// kubelite init holds. Being the last of the cluster to know, it also takes away
+// its empty cgroups, the one thing that the kernel leaves.
 func serveImages([]string) error {
 	var spec imagesSpec
 	if err := json.NewDecoder(os.Stdin).Decode(&spec); err != nil {
@@ -47,6 +49,9 @@ func serveImages([]string) error {
 	if err != nil {
 		return fmt.Errorf("images: %w", err)
 	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("component", "images")
+	sweep(spec.Name, log) // what an earlier cluster of the name left, killed together with its image service
+	defer sweep(spec.Name, log)
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -54,7 +59,7 @@ func serveImages([]string) error {
 	store, err := images.NewStore(images.Config{
 		Dir: spec.ImageCache, UserNamespace: terms.UserNamespace, HostRoot: terms.HostRoot,
 		Builtins: []images.Builtin{images.Host(), images.Etcd(program)},
-		Log:      slog.New(slog.NewTextHandler(os.Stderr, nil)).With("component", "images"),
+		Log:      log,
 	})
 	if err != nil {
 		return err
@@ -66,6 +71,12 @@ func serveImages([]string) error {
 	go func() { failed <- images.Serve(ctx, listener, store) }()
 	go func() { failed <- takeSources(link, store) }()
 	return <-failed
+}
+
+func sweep(cluster string, log *slog.Logger) {
+	if err := cri.SweepCgroups(cluster); err != nil {
+		log.Warn("cgroups are left", "err", err)
+	}
 }
 
 // takeOver receives the terms and the listening socket.

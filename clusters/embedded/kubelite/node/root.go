@@ -31,6 +31,9 @@ func enterRoot(cfg Config, log *slog.Logger) (hostRoot, error) {
 	host := hostRoot("/")
 	if err := overlayRoot(cfg); err != nil {
 		log.Warn("the node has no root file system of its own", "why", err)
+		if err := coverLogs(); err != nil {
+			return "", err
+		}
 	} else {
 		host = oldRoot
 	}
@@ -38,6 +41,15 @@ func enterRoot(cfg Config, log *slog.Logger) (hostRoot, error) {
 		return "", fmt.Errorf("mount /proc: %w", err)
 	}
 	return host, nil
+}
+
+// coverLogs gives a node on the machine's own root the one place outside its
+// directory that a kubelet insists on writing to.
+func coverLogs() error {
+	if err := unix.Mount("logs", "/var/log", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
+		return fmt.Errorf("mount a private /var/log: %w", err)
+	}
+	return nil
 }
 
 func overlayRoot(cfg Config) error {
