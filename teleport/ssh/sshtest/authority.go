@@ -8,6 +8,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -108,9 +109,28 @@ func (a *Authority) certificate(key *ecdsa.PrivateKey, kind uint32, id string, e
 	return cert, cert.SignCert(rand.Reader, a.ssh)
 }
 
-func (a *Authority) leaf(name string, key crypto.PublicKey, expires time.Time) ([]byte, error) {
+func (a *Authority) leaf(name string, key crypto.PublicKey, expires time.Time, hosts ...string) ([]byte, error) {
 	return x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: hosts,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: expires,
 	}, a.tlsCert, key, a.tlsKey)
+}
+
+// TLS is a server of the cluster that wants its clients to show a certificate of a user: an auth, or a proxy's port
+// for Kubernetes.
+func (a *Authority) TLS(hosts ...string) (*tls.Config, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := a.leaf(hosts[0], key.Public(), time.Now().Add(time.Hour), hosts...)
+	if err != nil {
+		return nil, err
+	}
+	users := x509.NewCertPool()
+	users.AddCert(a.tlsCert)
+	return &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: users, MinVersion: tls.VersionTLS12,
+	}, nil
 }
