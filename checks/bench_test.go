@@ -1,16 +1,11 @@
 package checks_test
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
-
-	"github.com/klauspost/compress/zstd"
 
 	"shakedown.dev/shakedown/checks"
 	"shakedown.dev/shakedown/checks/runtest"
@@ -56,34 +51,7 @@ func millionEvents(b *testing.B) string {
 	} else {
 		path = filepath.Join(b.TempDir(), checks.HistoryFile)
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	w := bufio.NewWriter(f)
-	enc, err := zstd.NewWriter(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	var frame bytes.Buffer
-	lines := json.NewEncoder(&frame)
-	flush := func() {
-		if _, err := w.Write(enc.EncodeAll(frame.Bytes(), nil)); err != nil {
-			b.Fatal(err)
-		}
-		frame.Reset()
-	}
-	for i, e := range runtest.RolloutUnderFire(runtest.Config{Seed: 1, Rate: 1990, Standin: true}) {
-		if err := lines.Encode(e); err != nil {
-			b.Fatal(err)
-		}
-		if i%5000 == 4999 { // about a second of a busy run
-			flush()
-		}
-	}
-	flush()
-	if err := w.Flush(); err != nil {
+	if err := runtest.WriteHistory(path, runtest.RolloutUnderFire(runtest.Config{Seed: 1, Rate: 1990, Standin: true})); err != nil {
 		b.Fatal(err)
 	}
 	return path

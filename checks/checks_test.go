@@ -42,6 +42,7 @@ func TestDefaultChecks(t *testing.T) {
 
 		{"ready means serving", "canaries go through every ready pod", killed(), Pass, "no pod stayed ready"},
 		{"ready means serving", "a pod stays ready while dead", steady(dead("proxy-2", 20*sec, 60*sec)), Fail, "proxy-2 was ready but served nobody for 39"},
+		{"ready means serving", "a pod that was dead from the beginning", steady(dead("proxy-2", 0, 15*sec)), Fail, "proxy-2 was ready but served nobody for 14"},
 		{"ready means serving", "a new pod that is not served through yet for a while", killed(dead("proxy-4", 38*sec, 70*sec)), Pass, "no pod stayed ready"},
 		{"ready means serving", "a pod that a fault acts on", steady(dead("proxy-2", 20*sec, 60*sec), faultOn("freeze", "containerPause", 19*sec, 62*sec, onPod(proxy(2)))), Pass, "no pod stayed ready"},
 		{"ready means serving", "nothing was probed", steady(func(w *world) {

@@ -39,6 +39,9 @@ func readyServes(m *Measures) []Finding {
 // of its end and of faults that act on it; 0 where that was no longer than is allowed.
 func (p *pod) deadButReady(l *ledger) (worst, at time.Duration) {
 	from, allowed := never, deadSinceTheStart
+	if p.ready[0].from <= l.loadBegan { // whoever could find it has had the time
+		allowed = deadAfterServing
+	}
 	for _, pr := range p.probes {
 		if pr.ok {
 			allowed = deadAfterServing
