@@ -12,12 +12,12 @@ import (
 	"shakedown.dev/shakedown/checks/runtest"
 )
 
-var update = flag.Bool("update", false, "write the verdicts of testdata/runs anew")
+var update = flag.Bool("update", false, "write the verdicts of testdata/judged anew")
 
-// TestOldRuns judges every run folder under testdata/runs again. A bug in a check becomes one more
+// TestOldRuns judges every run folder under testdata/judged again. A bug in a check becomes one more
 // folder there: its plan.json and history.jsonl.zst, with the verdict that is right.
 func TestOldRuns(t *testing.T) {
-	dirs, err := filepath.Glob("testdata/runs/*")
+	dirs, err := filepath.Glob("testdata/judged/*")
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("no old runs: %v", err)
 	}
