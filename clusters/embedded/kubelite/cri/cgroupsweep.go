@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,14 +23,20 @@ func SweepCgroups(cluster string) error {
 	}
 	var errs []error
 	for _, d := range append(dirs, filepath.Join(cgroupMount, cgroupParent, cluster)) {
-		errs = append(errs, removeCgroupTree(d))
+		errs = append(errs, removeCgroupTree(d, time.Now()))
 		// The parent goes with the last cluster.
 		unix.Rmdir(filepath.Dir(d))
 	}
 	return errors.Join(errs...)
 }
 
-func removeCgroupTree(dir string) error {
+// removeCgroupTree removes what was last touched before the given time; the
+// kernel lets only that go which is empty.
+func removeCgroupTree(dir string, before time.Time) error {
+	st, err := os.Stat(dir)
+	if errors.Is(err, os.ErrNotExist) || err == nil && st.ModTime().After(before) {
+		return nil
+	}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -37,7 +44,7 @@ func removeCgroupTree(dir string) error {
 	var errs []error
 	for _, e := range entries {
 		if e.IsDir() {
-			errs = append(errs, removeCgroupTree(filepath.Join(dir, e.Name())))
+			errs = append(errs, removeCgroupTree(filepath.Join(dir, e.Name()), before))
 		}
 	}
 	if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
@@ -46,11 +53,22 @@ func removeCgroupTree(dir string) error {
 	return errors.Join(errs...)
 }
 
-// sweep removes what an earlier life of the node left; its processes are gone,
-// and what cannot be removed does no harm.
+// abandonedAfter is how old an empty cgroup of another cluster must be before it
+// counts as left behind: a living one holds a process within milliseconds.
+const abandonedAfter = time.Minute
+
+// sweep removes what an earlier life of the node left, and what other clusters
+// left that ended without a word. What cannot be removed does no harm.
 func (g *cgroupRoot) sweep() {
 	for _, d := range g.dirs() {
-		_ = removeCgroupTree(d)
+		_ = removeCgroupTree(d, time.Now())
+		all := filepath.Dir(filepath.Dir(d))
+		clusters, _ := os.ReadDir(all)
+		for _, c := range clusters {
+			if c.IsDir() {
+				_ = removeCgroupTree(filepath.Join(all, c.Name()), time.Now().Add(-abandonedAfter))
+			}
+		}
 	}
 }
 
@@ -69,7 +87,7 @@ func (g *cgroupRoot) dirs() []string {
 func (g *cgroupRoot) remove() error {
 	var errs []error
 	for _, d := range g.dirs() {
-		errs = append(errs, removeCgroupTree(d))
+		errs = append(errs, removeCgroupTree(d, time.Now()))
 		unix.Rmdir(filepath.Dir(d))               // the cluster's, if this was its last node
 		unix.Rmdir(filepath.Dir(filepath.Dir(d))) // that of all, if this was the last cluster
 	}
