@@ -24,7 +24,7 @@ import (
 
 // rig is an auth on loopback.
 type rig struct {
-	*testing.T
+	testing.TB
 	auth   *Auth
 	server *Server
 	faults *faults.Registry
@@ -52,9 +52,9 @@ proxy_service: {enabled: no}
 ssh_service: {enabled: no}
 `
 
-func newRig(t *testing.T, rules []faults.Rule, opts ...option) *rig {
+func newRig(t testing.TB, rules []faults.Rule, opts ...option) *rig {
 	t.Helper()
-	r := &rig{T: t, faults: faults.New(nil, rules...)}
+	r := &rig{TB: t, faults: faults.New(nil, rules...)}
 	o := Options{HostUUID: uuid.NewString(), Faults: r.faults, Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler), Scale: 1}
 	o.Behaviour, _ = process.BehaviourByName("13-dev")
 	extra := ""
@@ -153,7 +153,7 @@ func printEvent(index int64) *events.SessionPrint {
 }
 
 // recording is a finished recording of n lines.
-func recording(t *testing.T, sid string, n int64) io.Reader {
+func recording(t testing.TB, sid string, n int64) io.Reader {
 	t.Helper()
 	var enc protostream.Encoder
 	all := []events.AuditEvent{startEvent(sid)}

@@ -57,7 +57,7 @@ func (a *Auth) finishNow(ctx context.Context, sid string, store func(context.Con
 }
 
 // Upload takes a finished recording from a member: first the session's ID, then
-// the bytes. They are kept in a hidden upload until all have come.
+// the bytes. It is visible when all have come.
 func (a *Auth) Upload(stream rpc.UploadStream) error {
 	ctx := stream.Context()
 	if _, err := a.hostOnly(ctx); err != nil {
@@ -67,41 +67,47 @@ func (a *Auth) Upload(stream rpc.UploadStream) error {
 	if err := stream.RecvMsg(&first); err != nil {
 		return err
 	}
-	upload, err := a.recordings.Create(ctx, string(first.Data))
+	sid := string(first.Data)
+	store, err := a.receive(ctx, stream, sid)
 	if err != nil {
-		return status.Error(codes.InvalidArgument, err.Error())
-	}
-	if err := a.recordings.PutPart(ctx, upload, 1, nil); err != nil {
 		return grpcError(err)
 	}
-	if err := a.receive(ctx, stream, upload); err != nil {
-		return errors.Join(err, a.recordings.Abort(context.WithoutCancel(ctx), upload))
-	}
-	done := func(ctx context.Context) error { return a.recordings.Complete(ctx, upload) }
-	if err := a.finish(context.WithoutCancel(ctx), upload.SessionID, done); err != nil {
+	if err := a.finish(context.WithoutCancel(ctx), sid, store); err != nil {
 		return grpcError(err)
 	}
 	return stream.SendMsg(&rpc.Empty{})
 }
 
-func (a *Auth) receive(ctx context.Context, stream rpc.UploadStream, upload recordings.Upload) error {
+// receive stores what comes in and returns what is left to do when it is due:
+// nothing, unless it is to be late; then the bytes wait in an upload of their own.
+func (a *Auth) receive(ctx context.Context, stream rpc.UploadStream, sid string) (func(context.Context) error, error) {
 	pr, pw := io.Pipe()
-	go func() {
-		var chunk rpc.Chunk
-		for {
-			err := stream.RecvMsg(&chunk)
-			if err == nil {
-				_, err = pw.Write(chunk.Data)
-			}
-			if err != nil {
-				pw.CloseWithError(err) // io.EOF at the end
-				return
-			}
+	defer pr.Close()
+	go func() { pw.CloseWithError(copyChunks(pw, stream)) }()
+	if _, late := a.Faults.Active(faults.LateUpload, sid); !late {
+		return func(context.Context) error { return nil }, a.recordings.Store(ctx, sid, pr)
+	}
+	upload, err := a.recordings.Create(ctx, sid)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.recordings.PutStream(ctx, upload, 1, pr); err != nil {
+		return nil, errors.Join(err, a.recordings.Abort(context.WithoutCancel(ctx), upload))
+	}
+	return func(ctx context.Context) error { return a.recordings.Complete(ctx, upload) }, nil
+}
+
+// copyChunks returns io.EOF at the end, which is what a pipe's reader waits for.
+func copyChunks(w io.Writer, stream rpc.UploadStream) error {
+	var chunk rpc.Chunk
+	for {
+		if err := stream.RecvMsg(&chunk); err != nil {
+			return err
 		}
-	}()
-	err := a.recordings.PutStream(ctx, upload, 1, pr)
-	pr.CloseWithError(err)
-	return err
+		if _, err := w.Write(chunk.Data); err != nil {
+			return err
+		}
+	}
 }
 
 // auditStream is one synchronous recording being received.

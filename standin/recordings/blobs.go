@@ -38,10 +38,13 @@ func (d disk) path(name string) string { return filepath.Join(string(d), filepat
 
 func (d disk) write(_ context.Context, name string, r io.Reader) error {
 	path := d.path(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".incoming-*")
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		f, err = os.CreateTemp(filepath.Dir(path), ".incoming-*")
+	}
 	if err != nil {
 		return err
 	}
@@ -81,11 +84,10 @@ func (d disk) remove(_ context.Context, name string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	// Folders of an upload are of no use when they are empty; others stay.
-	for dir := filepath.Dir(d.path(name)); len(dir) > len(string(d)); dir = filepath.Dir(dir) {
-		if os.Remove(dir) != nil {
-			break
-		}
+	// The two folders of an upload are of no use when they are empty. The one
+	// above them stays: another upload may be about to make its own in it.
+	if dir := filepath.Dir(d.path(name)); strings.HasPrefix(name, "multi/") && os.Remove(dir) == nil {
+		_ = os.Remove(filepath.Dir(dir))
 	}
 	return err
 }
@@ -99,26 +101,23 @@ const (
 	pieceFormat = "%s%s/%08d"
 )
 
+// write puts the first piece last, so that a recording is there all or not at all.
 func (s shared) write(ctx context.Context, name string, r io.Reader) error {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
 	if err := s.remove(ctx, name); err != nil {
 		return err
 	}
-	piece := make([]byte, pieceSize)
-	for i := 0; ; i++ {
-		n, err := io.ReadFull(r, piece)
-		if n > 0 || i == 0 {
-			item := state.Item{Key: fmt.Sprintf(pieceFormat, sharedRoot, name, i), Value: bytes.Clone(piece[:n])}
-			if err := s.store.Put(ctx, item); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
-		}
-		if err != nil {
+	for i := max(0, len(data)-1) / pieceSize; i >= 0; i-- {
+		piece := data[i*pieceSize : min(len(data), (i+1)*pieceSize)]
+		item := state.Item{Key: fmt.Sprintf(pieceFormat, sharedRoot, name, i), Value: piece}
+		if err := s.store.Put(ctx, item); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 func (s shared) open(ctx context.Context, name string) (io.ReadCloser, error) {
@@ -126,7 +125,7 @@ func (s shared) open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(items) == 0 {
+	if len(items) == 0 || items[0].Key != fmt.Sprintf(pieceFormat, sharedRoot, name, 0) {
 		return nil, fmt.Errorf("%s: %w", name, ErrNotFound)
 	}
 	var readers []io.Reader
