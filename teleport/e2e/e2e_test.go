@@ -62,6 +62,7 @@ func underTest(t *testing.T) system {
 	return system{
 		chart: helm.Ref{Chart: helm.Standin, Version: "1.0.0"}, image: "shakedown.dev/standin", version: "1.0.0", next: "1.1.0", programs: standin(t),
 		author: helm.Values{
+			"auth":        helm.Values{"highAvailability": helm.Values{"replicaCount": 2, "minReadySeconds": 2}},
 			"proxy":       helm.Values{"highAvailability": helm.Values{"replicaCount": 2, "minReadySeconds": 2}},
 			"preStopWait": "2s", "probes": helm.Values{"initialDelaySeconds": 1, "periodSeconds": 1}, "standin": helm.Values{"timeFactor": 10},
 		},

@@ -76,6 +76,8 @@ func rules() []rule {
 			func(f Facts, _ helm.Values) any { return when(f.StorageClass == "", false) }},
 		{[]string{"auth", "highAvailability", "replicaCount"}, "teleport-cluster 13 lets the proxies' replica count leak into the auth's",
 			func(_ Facts, v helm.Values) any { return authsIfUnsaid(v) }},
+		{[]string{"persistence", "enabled"}, "several auths keep their state in etcd, and one claim would tie them to one node",
+			func(f Facts, v helm.Values) any { return when(f.Standin && Auths(v) > 1, false) }},
 		{[]string{"etcd", "enabled"}, "several auths need storage that they share",
 			func(f Facts, v helm.Values) any { return when(f.Standin && Auths(v) > 1, true) }},
 		{[]string{"auth", "teleportConfig", "auth_service", "tokens"}, "agents join with a static token",

@@ -35,7 +35,7 @@ func TestFill(t *testing.T) {
 		{"what the author says wins", lab, "clusterName: x\nproxyListenerMode: separate\ntls: {existingSecretName: mine}\nservice: {type: NodePort}\npersistence: {enabled: true}", ""},
 		{"a single proxy needs no certificate to share", lab, "proxy: {highAvailability: {replicaCount: 1}}", "clusterName proxyListenerMode insecureSkipProxyTLSVerify service.type persistence.enabled auth.highAvailability.replicaCount"},
 		{"a cluster with storage and load balancers needs neither", Facts{Release: "r", Namespace: "n", StorageClass: "standard", LoadBalancer: true}, "{}", "clusterName proxyListenerMode tls.existingSecretName insecureSkipProxyTLSVerify"},
-		{"several auths of the stand-in share an etcd", Facts{Release: "r", Namespace: "n", StorageClass: "s", LoadBalancer: true, Standin: true}, "auth: {highAvailability: {replicaCount: 2}}", "clusterName proxyListenerMode tls.existingSecretName insecureSkipProxyTLSVerify etcd.enabled"},
+		{"several auths of the stand-in share an etcd", Facts{Release: "r", Namespace: "n", StorageClass: "s", LoadBalancer: true, Standin: true}, "auth: {highAvailability: {replicaCount: 2}}", "clusterName proxyListenerMode tls.existingSecretName insecureSkipProxyTLSVerify persistence.enabled etcd.enabled"},
 		{"agents get their token", Facts{Release: "r", Namespace: "n", StorageClass: "s", LoadBalancer: true, AgentToken: "secret"}, "clusterName: x\ntls: {existingSecretName: a}\nproxyListenerMode: multiplex", "auth.teleportConfig.auth_service.tokens"},
 	}
 	for _, tt := range tests {
