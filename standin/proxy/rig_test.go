@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509/pkix"
 	"fmt"
@@ -17,6 +19,7 @@ import (
 	"github.com/gravitational/teleport/api/types"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
 
 	"shakedown.dev/shakedown/standin/config"
 	"shakedown.dev/shakedown/standin/faults"
@@ -43,6 +46,7 @@ type rig struct {
 	proxyDir, nodeDir       string
 	metrics                 *prometheus.Registry
 	node                    process.Service
+	forwardAgent            bool // ask for agent forwarding before the subsystem
 }
 
 type option func(*rig, *config.Config)
@@ -167,6 +171,11 @@ func (r *rig) dialNode(outer *ssh.Client, target string) (*ssh.Client, error) {
 	in, _ := s.StdinPipe()
 	out, _ := s.StdoutPipe()
 	errs, _ := s.StderrPipe()
+	if r.forwardAgent {
+		if err := agent.RequestAgentForwarding(s); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.RequestSubsystem("proxy:" + target); err != nil {
 		reason, _ := io.ReadAll(errs)
 		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(reason)))
@@ -239,6 +248,20 @@ func (r *rig) tryOpen(command string) (*terminal, error) {
 		outer.Close()
 		return nil, err
 	}
+	return r.startOn(outer, inner, command)
+}
+
+// terminalOn starts command on a terminal of an open connection.
+func (r *rig) terminalOn(outer, inner *ssh.Client, command string) *terminal {
+	r.t.Helper()
+	t, err := r.startOn(outer, inner, command)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return t
+}
+
+func (r *rig) startOn(outer, inner *ssh.Client, command string) (*terminal, error) {
 	s, err := inner.NewSession()
 	if err != nil {
 		return nil, err
@@ -253,6 +276,20 @@ func (r *rig) tryOpen(command string) (*terminal, error) {
 		return t, s.Shell()
 	}
 	return t, s.Start(command)
+}
+
+// agentKey is alice's key and certificate for an agent.
+func (r *rig) agentKey() agent.AddedKey {
+	r.t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return agent.AddedKey{PrivateKey: private, Certificate: r.auth.Users.Certify("alice", signer.PublicKey(), []string{r.login}, "load")}
 }
 
 // say types a line and waits until the output holds want.
