@@ -1,0 +1,144 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"shakedown.dev/shakedown/history"
+)
+
+// How often a control canary asks and how long an answer may take. What it measures is the generator and the
+// network, so it is held to what a session is: a line a second.
+const (
+	controlInterval = time.Second
+	controlTimeout  = 5 * time.Second
+)
+
+// errSilent is a control that answered nothing.
+var errSilent = errors.New("no answer within " + controlTimeout.String())
+
+// control holds validity.control sessions beside Teleport, each of which asks for a line every second.
+func (e *Engine) control(ctx context.Context) {
+	var wg sync.WaitGroup
+	for i := range e.cfg.Plan.Validity.Control {
+		wg.Go(func() { e.controlOne(ctx, i) })
+	}
+	wg.Wait()
+}
+
+func (e *Engine) controlOne(ctx context.Context, i int) {
+	var held *controlSession
+	defer func() { held.close() }()
+	ticker := time.NewTicker(controlInterval)
+	defer ticker.Stop()
+	for {
+		if held == nil {
+			if way, ok := nth(e.cfg.Targets.Controls(), i); ok {
+				held = &controlSession{way: way}
+			}
+		}
+		if held != nil && !e.ask(ctx, held) {
+			held.close()
+			held = nil // perhaps there is another now
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func nth[T any](from []T, i int) (T, bool) {
+	if len(from) == 0 {
+		var none T
+		return none, false
+	}
+	return from[i%len(from)], true
+}
+
+// ask writes down one question of a control canary.
+func (e *Engine) ask(ctx context.Context, c *controlSession) bool {
+	start := e.history.Now()
+	err := c.ask(ctx)
+	if ctx.Err() != nil {
+		return false // it was us
+	}
+	out, outcome := history.Control{Target: c.way.Target, Took: e.history.Now() - start}, history.OK
+	if err != nil {
+		out.Error, outcome = err.Error(), history.Failed
+	}
+	e.history.Record(history.Event{Subject: c.way.Target, Outcome: outcome, Data: out})
+	return err == nil
+}
+
+// controlSession is a stream of lines beside Teleport.
+type controlSession struct {
+	way    Control
+	stream io.ReadWriteCloser
+	lines  chan string
+	asked  int
+}
+
+func (c *controlSession) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	if c.stream == nil {
+		stream, err := c.way.Open(ctx)
+		if err != nil {
+			return fmt.Errorf("open: %w", err)
+		}
+		c.stream, c.lines = stream, make(chan string, 1)
+		go readLines(stream, c.lines)
+	}
+	c.asked++
+	want := fmt.Sprint("control ", c.asked)
+	written := make(chan error, 1)
+	go func() { _, err := fmt.Fprintln(c.stream, want); written <- err }()
+	for {
+		select {
+		case <-ctx.Done():
+			return errSilent
+		case err := <-written:
+			if err != nil {
+				return fmt.Errorf("write: %w", err)
+			}
+			written = nil
+		case line, ok := <-c.lines:
+			switch {
+			case !ok:
+				return io.ErrUnexpectedEOF
+			case line != want:
+				return fmt.Errorf("sent %q, got %q", want, line)
+			}
+			return nil
+		}
+	}
+}
+
+// readLines passes lines on until the stream ends; the asker is the only one who closes it.
+func readLines(from io.Reader, to chan<- string) {
+	defer close(to)
+	for s := bufio.NewScanner(from); s.Scan(); {
+		to <- s.Text()
+	}
+}
+
+// close may be called on nil and twice.
+func (c *controlSession) close() {
+	if c == nil || c.stream == nil {
+		return
+	}
+	c.stream.Close()
+	lines := c.lines
+	go func() {
+		for range lines { //nolint:revive // so that the reader can end
+		}
+	}()
+	c.stream = nil
+}

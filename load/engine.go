@@ -1,0 +1,250 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"shakedown.dev/shakedown/load/timers"
+	"shakedown.dev/shakedown/scenarios"
+	"shakedown.dev/shakedown/teleport/identity"
+)
+
+// Engine puts the load of one plan on a cluster. Make it with New, Start it once, Stop it once.
+type Engine struct {
+	cfg     Config
+	history Recorder
+	mode    string // of recording
+	bounds  bounds
+	openers map[string]opener // by kind of session
+	canary  canary
+	streams []*stream
+	queue   *timers.Queue
+	ledger  ledger
+	base    time.Time // history's zero
+	log     *slog.Logger
+
+	arrive   context.Context // arrivals end with it
+	halt     context.CancelFunc
+	life     context.Context // everything else ends with it
+	end      context.CancelFunc
+	workers  sync.WaitGroup // arrivals, canaries, the queue
+	sessions sync.WaitGroup
+
+	mu      sync.Mutex
+	live    map[*session]struct{}
+	stopped bool // no session is begun any more
+}
+
+// bounds are the plan's, as the engine needs them.
+type bounds struct {
+	gap, stall time.Duration
+	late       time.Duration // from when on a session is not begun any more
+}
+
+// lateness is how many times validity.lateP99 a session may be late before it is not begun any more.
+const lateness = 10
+
+// New makes an engine; nothing is dialled yet. The error lists everything that is wrong with the configuration.
+func New(cfg Config) (*Engine, error) {
+	e := &Engine{cfg: cfg, history: cfg.History, queue: timers.New(), live: map[*session]struct{}{}, log: cfg.Log}
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if e.cfg.Dial == nil {
+		e.cfg.Dial = new(net.Dialer).DialContext
+	}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	v := cfg.Plan.Validity
+	e.bounds = bounds{gap: v.Gap.Duration(), stall: v.Stall.Duration(), late: max(lateness*v.LateP99.Duration(), time.Second)}
+	e.mode = recordingMode(cfg)
+	for i := range cfg.Plan.Streams {
+		e.streams = append(e.streams, newStream(e, cfg.Plan.Streams[i]))
+	}
+	forward := strings.HasPrefix(e.mode, "proxy")
+	ssh, err := newSSHOpener(cfg.Users, e.cfg.Dial, e.longestTimeout(), forward)
+	if err != nil {
+		return nil, err
+	}
+	if e.canary, err = e.newCanary(); err != nil {
+		return nil, err
+	}
+	e.openers = map[string]opener{scenarios.SSH: ssh, scenarios.KubeExec: &kubeOpener{users: cfg.Users, dial: e.cfg.Dial}}
+	return e, nil
+}
+
+func recordingMode(cfg Config) string {
+	for _, mode := range []string{cfg.RecordingMode, cfg.Plan.Recordings.Mode} {
+		if mode != "" {
+			return mode
+		}
+	}
+	return "node" // Teleport's own default
+}
+
+func (c Config) check() error {
+	var errs []error
+	for _, need := range []struct {
+		missing bool
+		what    string
+	}{{c.Plan == nil, "a plan"}, {c.History == nil, "a history"}, {c.Targets == nil, "targets"}, {len(c.Users) == 0, "users"}} {
+		if need.missing {
+			errs = append(errs, fmt.Errorf("load: needs %s", need.what))
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	for _, s := range c.Plan.Streams {
+		for _, m := range s.Mix {
+			if err := Supports(m.Session); err != nil {
+				errs = append(errs, fmt.Errorf("stream %s: %w", s.Name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (e *Engine) longestTimeout() (longest time.Duration) {
+	for _, s := range e.cfg.Plan.Streams {
+		for _, m := range s.Mix {
+			longest = max(longest, m.Session.Timeout.Duration())
+		}
+	}
+	return longest
+}
+
+// Start begins all streams, canaries, control arm and self-watch. The timeline starts now: streams count from it.
+// The engine works until Stop; ctx lends its values only.
+func (e *Engine) Start(ctx context.Context) {
+	e.life, e.end = context.WithCancel(context.WithoutCancel(ctx))
+	e.arrive, e.halt = context.WithCancel(e.life)
+	now := time.Now()
+	e.base = now.Add(-e.history.Since(now))
+	e.work(func() { e.queue.Run(e.life) })
+	for _, s := range e.streams {
+		e.work(func() { s.run(e.arrive, now) })
+	}
+	e.work(func() { e.watch(e.life) })
+	e.work(func() { e.probe(e.life) })
+	e.work(func() { e.control(e.life) })
+}
+
+func (e *Engine) work(f func()) {
+	e.workers.Add(1)
+	go func() {
+		defer e.workers.Done()
+		f()
+	}()
+}
+
+// StopLoad ends arrivals and all sessions, and returns when every session is in the ledger: those still open are
+// unfinished, but are ended as they should, so that their recordings are whole. Canaries go on. When ctx ends,
+// what has not ended is left.
+func (e *Engine) StopLoad(ctx context.Context) {
+	e.halt()
+	e.mu.Lock()
+	e.stopped = true
+	e.mu.Unlock()
+	e.eachSession((*session).cut)
+	done := make(chan struct{})
+	go func() { e.sessions.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		e.eachSession((*session).leave)
+		e.end() // openings too
+		<-done
+	}
+}
+
+// Stop is StopLoad, then ends all else, and returns when nothing of the engine runs any more.
+func (e *Engine) Stop(ctx context.Context) Stats {
+	e.StopLoad(ctx)
+	e.end()
+	e.workers.Wait()
+	return e.Stats()
+}
+
+// admit takes a session among those that live, or says that it is too late.
+func (e *Engine) admit(s *session) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stopped {
+		return false
+	}
+	e.sessions.Add(1)
+	e.live[s] = struct{}{}
+	return true
+}
+
+func (e *Engine) eachSession(f func(*session)) {
+	e.mu.Lock()
+	all := make([]*session, 0, len(e.live))
+	for s := range e.live {
+		all = append(all, s)
+	}
+	e.mu.Unlock()
+	for _, s := range all {
+		f(s)
+	}
+}
+
+// cut ends a session's script because the run ends.
+func (s *session) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// A script that was over already ends as it would have.
+	s.cutShort = s.cutShort || s.ended == 0
+	if s.state == opened && s.gaveUp == 0 {
+		s.plan()
+	}
+}
+
+// leave ends a session that did not end in time.
+func (s *session) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link != nil {
+		s.abandon("the run ended before it did")
+	}
+}
+
+// moment converts a time of the run.
+func (e *Engine) moment(at time.Duration) time.Time {
+	if at == never {
+		return e.base.Add(foreverAfter)
+	}
+	return e.base.Add(at)
+}
+
+// foreverAfter is later than any run.
+const foreverAfter = 100 * 24 * time.Hour
+
+func (e *Engine) user(n int) *identity.Identity {
+	if n < len(e.cfg.Users) {
+		return e.cfg.Users[n]
+	}
+	return nil
+}
+
+func (e *Engine) userName(n int) string {
+	if id := e.user(n); id != nil {
+		return id.User
+	}
+	return ""
+}
+
+func (e *Engine) proxyHow() string {
+	if e.cfg.ThroughService {
+		return "service"
+	}
+	return "dialled"
+}

@@ -1,0 +1,89 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"shakedown.dev/shakedown/history"
+	"shakedown.dev/shakedown/teleport/identity"
+	"shakedown.dev/shakedown/teleport/ssh"
+)
+
+// sshOpener opens SSH sessions, with one client for each user.
+type sshOpener struct {
+	clients []*ssh.Client
+	agent   bool // forward it: proxies that record need it
+}
+
+func newSSHOpener(users []*identity.Identity, dial ssh.DialFunc, timeout time.Duration, agent bool) (*sshOpener, error) {
+	o := &sshOpener{agent: agent}
+	for _, id := range users {
+		c, err := ssh.New(ssh.Options{Dial: dial, Identity: id, ForwardAgent: agent, Timeout: timeout})
+		if err != nil {
+			return nil, fmt.Errorf("user %s: %w", id.User, err)
+		}
+		o.clients = append(o.clients, c)
+	}
+	return o, nil
+}
+
+func (o *sshOpener) open(ctx context.Context, to route, what launch) (link, error) {
+	target := ssh.Target{Node: to.Node.UUID}
+	start := ssh.Start{PTY: what.Terminal, Command: what.Command, Agent: o.agent}
+	s, err := o.clients[to.User].Open(ctx, to.Proxy.SSH, target, start)
+	if err != nil {
+		return nil, sshError(err)
+	}
+	return sshLink{s}, nil
+}
+
+func sshError(err error) *openError {
+	var e *ssh.OpenError
+	if !errors.As(err, &e) {
+		return &openError{Phase: history.PhaseConnect, Cut: history.CutProtocol, Err: err}
+	}
+	return &openError{Phase: e.Phase, Phases: e.Phases, Cut: e.Cut, Err: e}
+}
+
+// sshLink is an SSH session on a connection of its own.
+type sshLink struct{ *ssh.Session }
+
+func (l sshLink) Ping(ctx context.Context) error {
+	_, err := l.Conn().Keepalive(ctx, ssh.HopNode)
+	return err
+}
+
+func (l sshLink) Addresses() (local, remote string) {
+	return l.Conn().LocalAddr().String(), l.Conn().RemoteAddr().String()
+}
+
+func (l sshLink) ServerSession() string { return l.ServerID() }
+
+func (l sshLink) Ended(ctx context.Context) ended {
+	e := l.End(ctx)
+	out := ended{Exited: e.Exited, Status: e.Status, Signal: e.Signal, Cut: e.Cut, Reason: e.Message}
+	if e.Exited {
+		return out
+	}
+	if out.Reason == "" && e.Err != nil {
+		out.Reason = e.Err.Error()
+	}
+	switch e.Hop {
+	case ssh.HopProxy:
+		out.Reason = "connection to the proxy: " + out.Reason
+	case ssh.HopNode:
+		out.Reason = "behind the proxy: " + out.Reason
+	}
+	return out
+}
+
+func (l sshLink) Silent(ctx context.Context) string {
+	if _, err := l.Conn().Keepalive(ctx, ssh.HopProxy); errors.Is(err, ssh.ErrSilent) {
+		return "the proxy does not answer either"
+	} else if err != nil {
+		return "connection to the proxy: " + err.Error()
+	}
+	return "the proxy still answers, what lies behind it does not"
+}
