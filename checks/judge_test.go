@@ -126,6 +126,16 @@ func TestVerdictFile(t *testing.T) {
 	}
 }
 
+func TestVerdictListsWhatNothingExplains(t *testing.T) {
+	v := killed(dropOne).judge(t)
+	if len(v.Unattributed) != 1 || v.Unattributed[0].ID != "terminals/100" || v.Measures.Sessions.Unattributed != 1 {
+		t.Errorf("unattributed %+v", v.Unattributed)
+	}
+	if len(v.Losses) != 2 || v.Losses[0].Found || v.Losses[1].Count != 16 {
+		t.Errorf("losses %+v", v.Losses)
+	}
+}
+
 func TestDoubtTurnsFailIntoInconclusive(t *testing.T) {
 	busy := killed(gateOn("sessions.dropped == 0"), func(w *world) {
 		edit(w, func(_ *history.Event, g *history.Generator) { g.CPU = 0.97 })

@@ -84,6 +84,7 @@ func boolFirst(a, b bool) int {
 
 // LostSessions lists up to limit lost sessions, unattributed first, else by time; total is how many there are.
 func (m *Measures) LostSessions(limit int) (list []LostSession, total int) {
+	list = []LostSession{}
 	order := make([]int, len(m.l.lost))
 	for i := range order {
 		order[i] = i
@@ -112,6 +113,18 @@ func (l *ledger) lostSession(ls *lostSession) LostSession {
 		out.Agent = podName(l.pods[s.agent])
 	}
 	return out
+}
+
+// MaxListed bounds the sessions that verdict.json lists one by one.
+const MaxListed = 1000
+
+func (m *Measures) unattributed() []LostSession {
+	list, _ := m.LostSessions(MaxListed)
+	n := 0
+	for n < len(list) && !list[n].Cause.Found {
+		n++
+	}
+	return list[:n:n]
 }
 
 // LostRecordings lists up to limit recordings of which something is lost; total is how many there are.

@@ -36,7 +36,9 @@ type Verdict struct {
 	Findings []Finding       `json:"findings"`
 	Skipped  []string        `json:"skippedChecks,omitempty"`
 	Losses   []LossGroup     `json:"losses"`
-	Unhealed []string        `json:"unhealed,omitempty"`
+	// Unattributed lists the sessions without a cause, at most MaxListed; measures.sessions has their number.
+	Unattributed []LostSession `json:"unattributed"`
+	Unhealed     []string      `json:"unhealed,omitempty"`
 }
 
 // SUT is the system under test.
@@ -82,7 +84,7 @@ func (m *Measures) verdict() Verdict {
 			Capacity: m.Capacity, Sessions: m.All, ByPhase: m.ByPhase, ByStream: m.ByStream, ByKind: m.ByKind,
 			Recordings: m.Recordings, NotRead: m.RecordingsNotRead, Matrix: m.Matrix, Latency: m.LatencyBy, Opening: m.Opening,
 		},
-		Faults: m.Faults, Rollouts: m.Rollouts, Validity: m.Validity, Losses: m.LossGroups(),
+		Faults: m.Faults, Rollouts: m.Rollouts, Validity: m.Validity, Losses: m.LossGroups(), Unattributed: m.unattributed(),
 	}
 	if g, err := m.Data().Goodput(gates.Filter{}, gates.Window{}); err == nil {
 		v.Measures.Goodput = &g

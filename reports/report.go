@@ -35,7 +35,7 @@ type Report struct {
 }
 
 // Limit bounds the lists in a report: a page with more rows serves nobody, and verdict.json has the groups.
-const Limit = 1000
+const Limit = checks.MaxListed
 
 // New makes the report of a run that was measured and judged.
 func New(m *checks.Measures, v checks.Verdict) Report {
