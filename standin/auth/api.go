@@ -8,13 +8,10 @@ import (
 
 	"github.com/gravitational/teleport/api/client/proto"
 	"github.com/gravitational/teleport/api/types"
-	"github.com/gravitational/teleport/api/types/events"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
-
-	"shakedown.dev/shakedown/standin/audit"
 )
 
 // api is the subset of the real AuthService that the stand-in has; every other
@@ -53,61 +50,6 @@ func (s *api) GetClusterCACert(ctx context.Context, _ *emptypb.Empty) (*proto.Ge
 		return nil, err
 	}
 	return &proto.GetClusterCACertResponse{TLSCA: s.host.CertPEM}, nil
-}
-
-// maxEvents is the largest limit of one search (EventsMaxIterationLimit).
-const maxEvents = 10000
-
-// GetEvents searches the audit log.
-func (s *api) GetEvents(ctx context.Context, r *proto.GetEventsRequest) (*proto.Events, error) {
-	if _, err := s.allowed(ctx, types.KindEvent, types.VerbList); err != nil {
-		return nil, err
-	}
-	q := audit.Query{From: r.StartDate, To: r.EndDate, Types: r.EventTypes, Limit: int(r.Limit), StartKey: r.StartKey, Descending: descending(r.Order)}
-	return s.search(ctx, q)
-}
-
-// GetSessionEvents lists ended sessions.
-func (s *api) GetSessionEvents(ctx context.Context, r *proto.GetSessionEventsRequest) (*proto.Events, error) {
-	if _, err := s.allowed(ctx, types.KindSession, types.VerbList, types.VerbRead); err != nil {
-		return nil, err
-	}
-	q := audit.Query{From: r.StartDate, To: r.EndDate, Types: []string{audit.SessionEnd, "windows.desktop.session.end"}, Limit: int(r.Limit), StartKey: r.StartKey, Descending: descending(r.Order)}
-	return s.search(ctx, q)
-}
-
-func (s *api) search(ctx context.Context, q audit.Query) (*proto.Events, error) {
-	if q.Limit <= 0 {
-		q.Limit = maxEvents
-	}
-	if q.Limit > maxEvents {
-		return nil, status.Errorf(codes.InvalidArgument, "limit %d exceeds max iteration limit %d", q.Limit, maxEvents)
-	}
-	found, key, err := s.log.Search(ctx, q)
-	if err != nil {
-		return nil, grpcError(err)
-	}
-	out := &proto.Events{LastKey: key}
-	for _, event := range found {
-		oneof, err := events.ToOneOf(event)
-		if err != nil {
-			return nil, grpcError(err)
-		}
-		out.Items = append(out.Items, oneof)
-	}
-	return out, nil
-}
-
-// EmitAuditEvent stores an event of a member.
-func (s *api) EmitAuditEvent(ctx context.Context, oneof *events.OneOf) (*emptypb.Empty, error) {
-	if _, err := s.hostOnly(ctx); err != nil {
-		return nil, err
-	}
-	event, err := events.FromOneOf(*oneof)
-	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
-	}
-	return &emptypb.Empty{}, grpcError(s.Emit(ctx, event))
 }
 
 // ListResources lists nodes or Kubernetes services, a page at a time.
@@ -216,40 +158,6 @@ func (s *api) GetInventoryStatus(ctx context.Context, r *proto.InventoryStatusRe
 	return sum, nil
 }
 
-// GetSessionRecordingConfig is the mode from the configuration file.
-func (s *api) GetSessionRecordingConfig(ctx context.Context, _ *emptypb.Empty) (*types.SessionRecordingConfigV2, error) {
-	if _, err := s.caller(ctx); err != nil {
-		return nil, err
-	}
-	cfg, err := types.NewSessionRecordingConfigFromConfigFile(types.SessionRecordingConfigSpecV2{Mode: s.Config.Auth.SessionRecording})
-	if err != nil {
-		return nil, grpcError(err)
-	}
-	return cfg.(*types.SessionRecordingConfigV2), nil
-}
-
-// GetClusterNetworkingConfig is the listener mode and what else the file says.
-func (s *api) GetClusterNetworkingConfig(ctx context.Context, _ *emptypb.Empty) (*types.ClusterNetworkingConfigV2, error) {
-	if _, err := s.caller(ctx); err != nil {
-		return nil, err
-	}
-	spec := types.ClusterNetworkingConfigSpecV2{
-		KeepAliveInterval: types.NewDuration(s.Config.Auth.KeepAliveInterval), KeepAliveCountMax: s.Config.Auth.KeepAliveCountMax,
-		ClientIdleTimeout: types.NewDuration(s.Config.Auth.IdleTimeout),
-	}
-	if s.Config.Auth.ProxyListenerMode == "multiplex" {
-		spec.ProxyListenerMode = types.ProxyListenerMode_Multiplex
-	}
-	if s.Config.Auth.RoutingStrategy == "most_recent" {
-		spec.RoutingStrategy = types.RoutingStrategy_MOST_RECENT
-	}
-	cfg, err := types.NewClusterNetworkingConfigFromConfigFile(spec)
-	if err != nil {
-		return nil, grpcError(err)
-	}
-	return cfg.(*types.ClusterNetworkingConfigV2), nil
-}
-
 // GetClusterAlerts says that there are none, so that clients stay quiet.
 func (s *api) GetClusterAlerts(context.Context, *types.GetClusterAlertsRequest) (*proto.GetClusterAlertsResponse, error) {
 	return &proto.GetClusterAlertsResponse{}, nil
@@ -305,8 +213,3 @@ func (s *api) UpsertNode(ctx context.Context, n *types.ServerV2) (*types.KeepAli
 	}
 	return &types.KeepAlive{Type: types.KeepAlive_NODE, Name: n.GetName(), Namespace: n.GetNamespace(), Expires: n.Expiry()}, nil
 }
-
-// descending reads the order as the real server does: it takes the number for a
-// types.EventOrder, in which 0 is ascending, although the protocol's own enum
-// calls 0 descending. Clients write the number the same way.
-func descending(o proto.Order) bool { return types.EventOrder(o) == types.EventOrderDescending }

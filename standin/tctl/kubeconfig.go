@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 
+	"github.com/gravitational/teleport/api/types"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -100,4 +104,59 @@ func (t *tool) kubeServerName(ctx context.Context, proxy string) (string, error)
 		return prefix + "teleport.cluster.local", nil
 	}
 	return prefix + host, nil
+}
+
+// completeKube finds out what --proxy and --kube-cluster-name leave open.
+func (t *tool) completeKube(ctx context.Context, o *signOptions) error {
+	names, err := t.kubeClusters(ctx)
+	if err != nil {
+		return err
+	}
+	cluster := t.remote.Identity().Cluster
+	switch {
+	case o.kubeCluster != "" && !slices.Contains(names, o.kubeCluster):
+		return fmt.Errorf("kubernetes cluster %q is not registered in this teleport cluster; you can list registered kubernetes clusters using 'tsh kube ls'", o.kubeCluster)
+	case o.kubeCluster == "" && slices.Contains(names, cluster):
+		o.kubeCluster = cluster
+	case o.kubeCluster == "" && len(names) > 0:
+		o.kubeCluster = names[0]
+	}
+	return t.completeProxy(ctx, o)
+}
+
+func (t *tool) completeProxy(ctx context.Context, o *signOptions) error {
+	if o.proxy == "" {
+		addr := t.proxyAddr(ctx)
+		if strings.HasPrefix(addr, "<") {
+			return fmt.Errorf("couldn't find registered public proxies, specify --proxy when using --format=%q", o.format)
+		}
+		if cfg, err := t.remote.ClusterConfig(ctx); err == nil && cfg.ListenerMode != "multiplex" {
+			host, _, _ := net.SplitHostPort(addr)
+			addr = net.JoinHostPort(host, "3026")
+		}
+		o.proxy = "https://" + addr
+	}
+	if scheme, _, ok := strings.Cut(o.proxy, "://"); !ok {
+		o.proxy = "https://" + o.proxy
+	} else if scheme != "https" && scheme != "http" {
+		return errors.New("expected --proxy URL with http or https scheme")
+	}
+	return nil
+}
+
+func (t *tool) kubeClusters(ctx context.Context) ([]string, error) {
+	servers, err := t.remote.Servers(ctx, types.KindKubeService)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, s := range servers {
+		for _, k := range s.GetKubernetesClusters() {
+			if !slices.Contains(names, k.Name) {
+				names = append(names, k.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }

@@ -11,14 +11,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gravitational/teleport/api/identityfile"
-	"github.com/gravitational/teleport/api/types"
 	"golang.org/x/crypto/ssh"
 
 	"shakedown.dev/shakedown/standin/authclient"
@@ -251,98 +249,4 @@ func (t *tool) writeTar(files []file) error {
 	}
 	_, err := t.Out.Write(buf.Bytes())
 	return err
-}
-
-// export is `tctl auth export [--type=user|host|tls-host|tls-user]`.
-func (t *tool) export(ctx context.Context, args []string) error {
-	var kind string
-	if _, err := flags.Parse(args, []flags.Flag{{Name: "type", Text: &kind}}); err != nil {
-		return err
-	}
-	all, err := t.remote.Authorities(ctx)
-	if err != nil {
-		return err
-	}
-	cluster := t.remote.Identity().Cluster
-	hostLine := func() {
-		for _, key := range all.HostSSH {
-			fmt.Fprintf(t.Out, "@cert-authority *.%s %s type=host\n", cluster, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))))
-		}
-	}
-	userLine := func() {
-		for _, key := range all.UserSSH {
-			fmt.Fprintf(t.Out, "cert-authority %s clustername=%s&type=user\n", strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), cluster)
-		}
-	}
-	switch kind {
-	case "":
-		hostLine()
-		userLine()
-	case "host":
-		hostLine()
-	case "user", "openssh":
-		userLine()
-	case "tls-host", "tls":
-		_, err = t.Out.Write(all.HostTLSPEM)
-	case "tls-user":
-		_, err = t.Out.Write(all.UserTLSPEM)
-	default:
-		return fmt.Errorf("enum value must be one of user,host,tls-host,tls-user, got %q", kind)
-	}
-	return err
-}
-
-// completeKube finds out what --proxy and --kube-cluster-name leave open.
-func (t *tool) completeKube(ctx context.Context, o *signOptions) error {
-	names, err := t.kubeClusters(ctx)
-	if err != nil {
-		return err
-	}
-	cluster := t.remote.Identity().Cluster
-	switch {
-	case o.kubeCluster != "" && !slices.Contains(names, o.kubeCluster):
-		return fmt.Errorf("kubernetes cluster %q is not registered in this teleport cluster; you can list registered kubernetes clusters using 'tsh kube ls'", o.kubeCluster)
-	case o.kubeCluster == "" && slices.Contains(names, cluster):
-		o.kubeCluster = cluster
-	case o.kubeCluster == "" && len(names) > 0:
-		o.kubeCluster = names[0]
-	}
-	return t.completeProxy(ctx, o)
-}
-
-func (t *tool) completeProxy(ctx context.Context, o *signOptions) error {
-	if o.proxy == "" {
-		addr := t.proxyAddr(ctx)
-		if strings.HasPrefix(addr, "<") {
-			return fmt.Errorf("couldn't find registered public proxies, specify --proxy when using --format=%q", o.format)
-		}
-		if cfg, err := t.remote.ClusterConfig(ctx); err == nil && cfg.ListenerMode != "multiplex" {
-			host, _, _ := net.SplitHostPort(addr)
-			addr = net.JoinHostPort(host, "3026")
-		}
-		o.proxy = "https://" + addr
-	}
-	if scheme, _, ok := strings.Cut(o.proxy, "://"); !ok {
-		o.proxy = "https://" + o.proxy
-	} else if scheme != "https" && scheme != "http" {
-		return errors.New("expected --proxy URL with http or https scheme")
-	}
-	return nil
-}
-
-func (t *tool) kubeClusters(ctx context.Context) ([]string, error) {
-	servers, err := t.remote.Servers(ctx, types.KindKubeService)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, s := range servers {
-		for _, k := range s.GetKubernetesClusters() {
-			if !slices.Contains(names, k.Name) {
-				names = append(names, k.Name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return names, nil
 }
