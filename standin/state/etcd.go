@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -153,13 +152,9 @@ func (e *Etcd) Put(ctx context.Context, item Item) error {
 	return nil
 }
 
-// Create implements Store.
+// Create implements Store. An item whose time is over may still be there: exactly
+// that one is replaced.
 func (e *Etcd) Create(ctx context.Context, item Item) error {
-	if _, err := e.Get(ctx, item.Key); err == nil {
-		return fmt.Errorf("%s: %w", item.Key, ErrExists)
-	} else if !errors.Is(err, ErrNotFound) {
-		return err
-	}
 	b, err := json.Marshal(item)
 	if err != nil {
 		return err
@@ -167,14 +162,20 @@ func (e *Etcd) Create(ctx context.Context, item Item) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
 	key := e.key(item.Key)
-	// The key may still hold an item whose time is over: replace exactly that.
-	old, err := e.client.Get(ctx, key)
+	found, err := e.client.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("create %s in etcd: %w", item.Key, err)
 	}
 	revision := int64(0)
-	if len(old.Kvs) > 0 {
-		revision = old.Kvs[0].ModRevision
+	if len(found.Kvs) > 0 {
+		old, err := e.item(found.Kvs[0].Value)
+		if err != nil {
+			return err
+		}
+		if !old.Expired(time.Now()) {
+			return fmt.Errorf("%s: %w", item.Key, ErrExists)
+		}
+		revision = found.Kvs[0].ModRevision
 	}
 	resp, err := e.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
 		Then(clientv3.OpPut(key, string(b))).Commit()
