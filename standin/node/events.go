@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"strconv"
 	"time"
@@ -11,7 +12,10 @@ import (
 	"shakedown.dev/shakedown/standin/recorder"
 )
 
-const protocolSSH = "ssh"
+const (
+	protocolSSH = "ssh"
+	dataIndex   = math.MaxInt32 - 1 // of session.data, behind all events of a recording
+)
 
 func (c *Conn) userMetadata() events.UserMetadata {
 	return events.UserMetadata{Login: c.User(), User: c.Identity.User, Impersonator: c.Identity.Certificate.Extensions["impersonator"]}
@@ -67,20 +71,26 @@ func (s *session) leaveEvent() *events.SessionLeave {
 }
 
 func (s *session) endEvent() *events.SessionEnd {
+	connection := s.conn.connectionMetadata()
+	connection.LocalAddr = ""
 	return &events.SessionEnd{
 		Metadata: s.meta(recorder.TypeEnd, recorder.CodeEnd), ServerMetadata: s.conn.target.Server, SessionMetadata: s.sessionMetadata(),
-		UserMetadata: s.conn.userMetadata(), ConnectionMetadata: s.conn.connectionMetadata(),
+		UserMetadata: s.conn.userMetadata(), ConnectionMetadata: connection,
 		Interactive: s.pty != nil, StartTime: s.started, EndTime: time.Now().UTC(), SessionRecording: s.mode,
 		Participants: []string{s.conn.Identity.User},
 	}
 }
 
-// dataEvent reports what the connection carried since it began. It goes to the audit log only.
+// dataEvent reports what the connection carried since it began, as the client sees it. It goes to the audit log only.
 func (s *session) dataEvent() *events.SessionData {
+	server := s.conn.target.Server
+	connection := s.conn.connectionMetadata()
+	connection.Protocol = ""
 	return &events.SessionData{
-		Metadata: s.meta(recorder.TypeData, recorder.CodeData), ServerMetadata: s.conn.target.Server, SessionMetadata: s.sessionMetadata(),
-		UserMetadata: s.conn.userMetadata(), ConnectionMetadata: s.conn.connectionMetadata(),
-		BytesTransmitted: uint64(s.conn.wire.written.Load()), BytesReceived: uint64(s.conn.wire.read.Load()),
+		Metadata:       events.Metadata{Type: recorder.TypeData, Code: recorder.CodeData, Index: dataIndex},
+		ServerMetadata: events.ServerMetadata{ServerID: server.ServerID, ServerNamespace: server.ServerNamespace}, SessionMetadata: s.sessionMetadata(),
+		UserMetadata: s.conn.userMetadata(), ConnectionMetadata: connection,
+		BytesTransmitted: uint64(s.conn.wire.read.Load()), BytesReceived: uint64(s.conn.wire.written.Load()),
 	}
 }
 

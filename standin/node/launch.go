@@ -74,7 +74,7 @@ func (s *session) openRecording(ctx context.Context) error {
 	}
 	rec, err := srv.cfg.Recorder.Open(ctx, recorder.Options{
 		SessionID: s.id, Mode: s.mode, ServerID: s.conn.target.Server.ServerID,
-		Discard: recorder.AtProxy(s.mode) != srv.cfg.AtProxy,
+		Discard: s.recordedElsewhere(),
 		Strict:  s.conn.Access.StrictRecording(),
 		Lost:    s.recordingLost,
 	})
@@ -85,6 +85,9 @@ func (s *session) openRecording(ctx context.Context) error {
 	s.recorder, s.audited = rec, true
 	return nil
 }
+
+// recordedElsewhere is so for a node behind a recording proxy.
+func (s *session) recordedElsewhere() bool { return recorder.AtProxy(s.mode) != s.conn.srv.cfg.AtProxy }
 
 func (s *session) abandon(ctx context.Context) {
 	if s.audited {
@@ -119,8 +122,8 @@ func (s *session) run(p Program) {
 	interactive := s.audited && s.pty != nil
 	var out io.Writer = s.ch
 	if interactive {
-		srv.cfg.Sessions.Inc()
-		defer srv.cfg.Sessions.Dec()
+		srv.sessions.Inc()
+		defer srv.sessions.Dec()
 		out = recorded{s.recorder, s.ch}
 	}
 	srv.cfg.Faults.Leak(s.id)
@@ -131,10 +134,11 @@ func (s *session) run(p Program) {
 	}
 	exit.send(s.ch)
 	s.ch.Close()
-	if !s.audited || srv.abandoned.Load() {
-		return
+	srv.rx.Add(float64(s.conn.wire.read.Load()))
+	srv.tx.Add(float64(s.conn.wire.written.Load()))
+	if s.audited && !srv.abandoned.Load() {
+		s.finish(exit, interactive)
 	}
-	s.finish(exit, interactive)
 }
 
 // finish writes the end of the session into recording and audit log.
@@ -142,6 +146,9 @@ func (s *session) finish(exit Exit, interactive bool) {
 	srv := s.conn.srv
 	if s.command != "" {
 		s.emit(s.execEvent(exit))
+	}
+	if !s.recordedElsewhere() {
+		srv.cfg.Emitter.Emit(s.dataEvent())
 	}
 	if interactive {
 		s.emit(s.leaveEvent())
@@ -153,7 +160,6 @@ func (s *session) finish(exit Exit, interactive bool) {
 	if err := s.recorder.Complete(context.Background()); err != nil {
 		srv.cfg.Log.Warn("complete recording", "session", s.id, "err", err)
 	}
-	srv.cfg.Emitter.Emit(s.dataEvent())
 	srv.cfg.Faults.Forget(s.id)
 }
 

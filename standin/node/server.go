@@ -30,7 +30,7 @@ type ServerConfig struct {
 	Recorder *recorder.Host
 	Emitter  *recorder.Emitter
 	Faults   *faults.Registry
-	Sessions prometheus.Gauge
+	Metrics  prometheus.Registerer
 	Scale    process.Scale
 	Forward  bool // port forwarding is on
 	FileCopy bool
@@ -50,6 +50,8 @@ type Server struct {
 	cfg ServerConfig
 
 	trackers  *Trackers
+	sessions  prometheus.Gauge
+	rx, tx    prometheus.Counter
 	abandoned atomic.Bool
 
 	mu    sync.Mutex
@@ -71,7 +73,13 @@ type Conn struct {
 
 // NewServer gives a server without connections.
 func NewServer(cfg ServerConfig) *Server {
-	return &Server{cfg: cfg, trackers: NewTrackers(cfg.Auth, cfg.Scale, cfg.Log), conns: map[*Conn]struct{}{}}
+	s := &Server{cfg: cfg, trackers: NewTrackers(cfg.Auth, cfg.Scale, cfg.Log), conns: map[*Conn]struct{}{}}
+	s.sessions = recorder.Gauge(cfg.Metrics, "server_interactive_sessions_total", "Number of active sessions to this host")
+	s.rx = recorder.Counter(cfg.Metrics, "rx", "Number of bytes received.")
+	s.tx = recorder.Counter(cfg.Metrics, "tx", "Number of bytes transmitted.")
+	// Limits over the cluster are not imitated, so that this stays 0.
+	recorder.Counter(cfg.Metrics, "user_max_concurrent_sessions_hit_total", "Number of times a user exceeded their concurrent session limit.")
+	return s
 }
 
 // Handle serves one connection to a target until it ends or ctx does.

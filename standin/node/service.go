@@ -49,8 +49,8 @@ func New(env process.Env) (process.Service, error) {
 	s.server = NewServer(ServerConfig{
 		Auth: env.Auth, Cluster: s.cluster.Get, Tunnel: useTunnel,
 		Recorder: s.recorder, Emitter: s.emitter, Faults: env.Faults, Scale: env.Scale, Log: env.Log,
-		Sessions: recorder.Gauge(env.Metrics, "server_interactive_sessions_total", "Number of active sessions to this host"),
-		Forward:  orTrue(cfg.PortForwarding), FileCopy: orTrue(cfg.FileCopy),
+		Metrics: env.Metrics,
+		Forward: orTrue(cfg.PortForwarding), FileCopy: orTrue(cfg.FileCopy),
 	})
 	s.target = Target{
 		HostKey: id.SSH, Labels: cfg.Labels, Runner: LocalRunner{Echo: os.Getenv(EnvShell) == "echo"},
@@ -93,6 +93,7 @@ func (s *service) Start(ctx context.Context) error {
 			return fmt.Errorf("listen for SSH: %w", err)
 		}
 		s.listener = l
+		s.target.Server.ServerAddr = l.Addr().String()
 		s.work.Go(s.accept)
 	} else {
 		s.work.Go(func() { s.pool.Run(s.ctx) })

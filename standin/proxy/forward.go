@@ -12,11 +12,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gravitational/teleport/api/types/events"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
 	"shakedown.dev/shakedown/standin/node"
-	"shakedown.dev/shakedown/standin/recorder"
 	"shakedown.dev/shakedown/standin/sshutil"
 )
 
@@ -24,8 +24,7 @@ import (
 func newForwardServer(s *service) *node.Server {
 	return node.NewServer(node.ServerConfig{
 		Auth: s.env.Auth, Cluster: s.cluster.Get, AtProxy: true, Recorder: s.recorder, Emitter: s.emitter, Faults: s.env.Faults,
-		Sessions: recorder.Gauge(s.env.Metrics, "server_interactive_sessions_total", "Number of active sessions to this host"),
-		Scale:    s.env.Scale, Forward: true, FileCopy: true, Log: s.env.Log,
+		Metrics: s.env.Metrics, Scale: s.env.Scale, Forward: true, FileCopy: true, Log: s.env.Log,
 	})
 }
 
@@ -38,10 +37,10 @@ func (u *userConn) connectRecorded(ctx context.Context, to sshutil.ProxyRequest)
 	if err != nil {
 		return nil, err
 	}
-	id, hostname := "", dest.host
+	id := ""
 	var labels map[string]string
 	if dest.server != nil {
-		id, hostname, labels = dest.server.GetName(), dest.server.GetHostname(), dest.server.GetAllLabels()
+		id, labels = dest.server.GetName(), dest.server.GetAllLabels()
 	}
 	key, err := u.srv.hostKeyFor(ctx, to.Host, id)
 	if err != nil {
@@ -49,13 +48,22 @@ func (u *userConn) connectRecorded(ctx context.Context, to sshutil.ProxyRequest)
 		return nil, err
 	}
 	target := node.Target{
-		HostKey: key, Server: serverMetadata(id, hostname, u.srv.env.Auth.Identity().HostUUID, labels),
-		Labels: labels, Runner: &remote{user: u, conn: conn, host: to.Host},
+		HostKey: key, Server: u.srv.targetMetadata(dest), Labels: labels, Runner: &remote{user: u, conn: conn, host: to.Host},
 	}
 	return func(ch ssh.Channel) {
 		defer conn.Close()
 		u.srv.forward.Handle(ctx, sshutil.NewChannelConn(ch, u, nil), target)
 	}, nil
+}
+
+// targetMetadata is how the real recording proxy names a node in audit events.
+func (s *sshServer) targetMetadata(dest destination) events.ServerMetadata {
+	own := s.env.Auth.Identity()
+	m := events.ServerMetadata{ServerNamespace: "default", ServerHostname: dest.host, ServerAddr: dest.address(), ForwardedBy: own.HostUUID}
+	if dest.server != nil {
+		m.ServerID = dest.server.GetName() + "." + own.Cluster
+	}
+	return m
 }
 
 // hostKeyFor makes a host key with a certificate in the node's name.

@@ -39,7 +39,7 @@ func TestShellThroughTunnel(t *testing.T) {
 	}
 	// The upload comes whenever the uploader looks, also before the last events.
 	codes = slices.DeleteFunc(codes, func(c string) bool { return c == "T2005I" })
-	if got := strings.Join(codes, " "); got != "T2000I T3002I T2003I T2004I T2006I" {
+	if got := strings.Join(codes, " "); got != "T2000I T3002I T2006I T2003I T2004I" {
 		t.Errorf("audit codes %s", got)
 	}
 	if n := r.auth.Trackers(types.SessionState_SessionStateTerminated); n != 1 {

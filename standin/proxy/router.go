@@ -36,11 +36,13 @@ type router struct {
 	sessions prometheus.Gauge
 	attempts prometheus.Counter
 	failed   prometheus.Counter
+	missing  prometheus.Gauge
 }
 
 func newRouter(env process.Env, servers *directory, cluster *node.ClusterCache, tunnels *tunnel.Server) *router {
 	return &router{
 		env: env, servers: servers, cluster: cluster, tunnels: tunnels,
+		missing:  recorder.Gauge(env.Metrics, "proxy_missing_ssh_tunnels", "Number of missing SSH tunnels"),
 		sessions: recorder.Gauge(env.Metrics, "proxy_ssh_sessions_total", "Number of active sessions through this proxy"),
 		attempts: recorder.Counter(env.Metrics, "teleport_connect_to_node_attempts_total", "Number of SSH connection attempts to a node. Use with `failed_connect_to_node_attempts_total` to get the failure rate."),
 		failed:   recorder.Counter(env.Metrics, "failed_connect_to_node_attempts_total", "Number of failed SSH connection attempts to a node. Use with `teleport_connect_to_node_attempts_total` to get the failure rate."),
@@ -141,31 +143,36 @@ func isUUID(s string) bool {
 	return err == nil
 }
 
-// connect goes through the node's tunnel if it has one here, and dials it otherwise.
-func (r *router) connect(ctx context.Context, dest destination) (net.Conn, error) {
-	id, addr := "", ""
-	if dest.server != nil {
-		id, addr = dest.server.GetName(), dest.server.GetAddr()
-	} else {
-		port := dest.port
+// address is what the real proxy dials, with a special one for nodes that only have a tunnel.
+func (d destination) address() string {
+	switch {
+	case d.server == nil:
+		port := d.port
 		if port == "" || port == "0" {
 			port = defaultNodePort
 		}
-		addr = net.JoinHostPort(dest.host, port)
+		return net.JoinHostPort(d.host, port)
+	case d.server.GetAddr() == "":
+		return tunnel.LocalNode
 	}
-	to := addr
-	if to == "" {
-		to = tunnel.LocalNode
+	return d.server.GetAddr()
+}
+
+// connect goes through the node's tunnel if it has one here, and dials it otherwise.
+func (r *router) connect(ctx context.Context, dest destination) (net.Conn, error) {
+	id, to := "", dest.address()
+	if dest.server != nil {
+		id = dest.server.GetName()
 	}
 	conn, err := r.tunnels.Dial(id, tunnel.KindNode, to)
 	if err == nil {
 		return conn, nil
 	}
-	if !errors.Is(err, tunnel.ErrNoTunnel) || addr == "" || (dest.server != nil && dest.server.GetUseTunnel()) {
+	if !errors.Is(err, tunnel.ErrNoTunnel) || to == tunnel.LocalNode || (dest.server != nil && dest.server.GetUseTunnel()) {
 		return nil, agentError(to, "reverse tunnel", err)
 	}
 	dialer := net.Dialer{Timeout: directDialTimeout}
-	conn, err = dialer.DialContext(ctx, "tcp", addr)
+	conn, err = dialer.DialContext(ctx, "tcp", to)
 	if err != nil {
 		return nil, agentError(to, "direct dial", err)
 	}
@@ -206,4 +213,27 @@ func (r *router) dialAuth(ctx context.Context) (io.ReadWriteCloser, error) {
 		return nil, fmt.Errorf("unable to connect to auth server: %w", err)
 	}
 	return conn, nil
+}
+
+// missingPeriod is how often the real proxy counts the tunnels it lacks.
+const missingPeriod = 3 * time.Minute
+
+// countMissing keeps proxy_missing_ssh_tunnels: listed nodes that should have a tunnel here and have none.
+func (r *router) countMissing(ctx context.Context) {
+	ticker := time.NewTicker(r.env.Scale.Of(missingPeriod))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		missing := 0
+		for _, s := range r.servers.of(types.KindNode) {
+			if s.GetUseTunnel() && !r.tunnels.Has(s.GetName(), tunnel.KindNode) {
+				missing++
+			}
+		}
+		r.missing.Set(float64(missing))
+	}
 }

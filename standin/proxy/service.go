@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gravitational/teleport/api/types"
-	"github.com/gravitational/teleport/api/types/events"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"shakedown.dev/shakedown/standin/faults"
@@ -103,6 +102,7 @@ func (s *service) Start(ctx context.Context) error {
 	s.beats = stop
 	s.work.Go(func() { s.heartbeat(beatCtx) })
 	s.work.Go(func() { s.servers.run(s.ctx, s.tunnels.Announce) })
+	s.work.Go(func() { s.router.countMissing(s.ctx) })
 	return nil
 }
 
@@ -287,9 +287,4 @@ func (s *service) Close() error {
 	s.emitter.Close()
 	s.work.Wait()
 	return nil
-}
-
-// serverMetadata is how audit events name a server behind this proxy.
-func serverMetadata(uuid, hostname, forwardedBy string, labels map[string]string) events.ServerMetadata {
-	return events.ServerMetadata{ServerNamespace: "default", ServerID: uuid, ServerHostname: hostname, ServerLabels: labels, ForwardedBy: forwardedBy}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"shakedown.dev/shakedown/standin/sshutil"
@@ -63,7 +65,7 @@ func writeJSON(rw http.ResponseWriter, v any) {
 
 func (w *webServer) settings() tunnel.PingResponse {
 	c, p := w.cluster.Get(), w.env.Config.Proxy
-	r := tunnel.PingResponse{ServerVersion: w.env.Behaviour.Version, MinClientVersion: "0.0.0-standin", ClusterName: c.Cluster}
+	r := tunnel.PingResponse{ServerVersion: w.env.Behaviour.Version, MinClientVersion: minClient(w.env.Behaviour.Version), ClusterName: c.Cluster}
 	s := &r.Proxy
 	s.TLSRouting = c.ListenerMode == "multiplex"
 	s.Kube.Enabled = true
@@ -84,4 +86,14 @@ func first(list []string) string {
 		return ""
 	}
 	return list[0]
+}
+
+// minClient is one major version below the server's, as the real proxy says.
+func minClient(version string) string {
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	if err != nil || n < 1 {
+		return version
+	}
+	return strconv.Itoa(n-1) + ".0.0"
 }

@@ -190,6 +190,9 @@ func (s *Server) Dial(uuid, kind, address string) (net.Conn, error) {
 	return a.dial(dialRequest{Address: address, ServerID: id, ConnType: kind})
 }
 
+// Has reports whether an agent of that server is connected here.
+func (s *Server) Has(uuid, kind string) bool { return s.pick(agentKey{uuid, kind}) != nil }
+
 // pick prefers the newest valid tunnel and falls back to the newest invalid one.
 func (s *Server) pick(key agentKey) *agentConn {
 	s.mu.Lock()
