@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,21 @@ func Run(t *testing.T, store state.Store) {
 	wantValue(t, store, "roles/a", "3")
 	check(t, "delete", store.Delete(ctx, "roles/a"), nil)
 	check(t, "delete again", store.Delete(ctx, "roles/a"), state.ErrNotFound)
+
+	won := make(chan string, 20)
+	var all sync.WaitGroup
+	for i := range cap(won) {
+		all.Go(func() {
+			if value := fmt.Sprint(i); store.Create(ctx, item("authorities/host", value)) == nil {
+				won <- value
+			}
+		})
+	}
+	all.Wait()
+	if len(won) != 1 {
+		t.Errorf("%d of 20 creations at once succeeded, want one", len(won))
+	}
+	wantValue(t, store, "authorities/host", <-won)
 
 	gone := item("roles/b", "old")
 	gone.Expires = time.Now().Add(-time.Second)
