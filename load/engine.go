@@ -52,32 +52,40 @@ const lateness = 10
 
 // New makes an engine; nothing is dialled yet. The error lists everything that is wrong with the configuration.
 func New(cfg Config) (*Engine, error) {
-	e := &Engine{cfg: cfg, history: cfg.History, queue: timers.New(), live: map[*session]struct{}{}, log: cfg.Log}
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	if e.cfg.Dial == nil {
-		e.cfg.Dial = new(net.Dialer).DialContext
+	if cfg.Dial == nil {
+		cfg.Dial = new(net.Dialer).DialContext
 	}
-	if e.log == nil {
-		e.log = slog.New(slog.DiscardHandler)
-	}
-	v := cfg.Plan.Validity
-	e.bounds = bounds{gap: v.Gap.Duration(), stall: v.Stall.Duration(), late: max(lateness*v.LateP99.Duration(), time.Second)}
-	e.mode = recordingMode(cfg)
-	for i := range cfg.Plan.Streams {
-		e.streams = append(e.streams, newStream(e, cfg.Plan.Streams[i]))
-	}
-	forward := strings.HasPrefix(e.mode, "proxy")
-	ssh, err := newSSHOpener(cfg.Users, e.cfg.Dial, e.longestTimeout(), forward)
+	e := newEngine(cfg)
+	forward := strings.HasPrefix(e.mode, "proxy") // a proxy that records logs in at the node as the user
+	ssh, err := newSSHOpener(cfg.Users, cfg.Dial, e.longestTimeout(), forward)
 	if err != nil {
 		return nil, err
 	}
 	if e.canary, err = e.newCanary(); err != nil {
 		return nil, err
 	}
-	e.openers = map[string]opener{scenarios.SSH: ssh, scenarios.KubeExec: &kubeOpener{users: cfg.Users, dial: e.cfg.Dial}}
+	e.openers = map[string]opener{scenarios.SSH: ssh, scenarios.KubeExec: &kubeOpener{users: cfg.Users, dial: cfg.Dial}}
 	return e, nil
+}
+
+// newEngine makes an engine without ways to open anything.
+func newEngine(cfg Config) *Engine {
+	v := cfg.Plan.Validity
+	e := &Engine{
+		cfg: cfg, history: cfg.History, queue: timers.New(), live: map[*session]struct{}{}, log: cfg.Log,
+		mode:   recordingMode(cfg),
+		bounds: bounds{gap: v.Gap.Duration(), stall: v.Stall.Duration(), late: max(lateness*v.LateP99.Duration(), time.Second)},
+	}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	for i := range cfg.Plan.Streams {
+		e.streams = append(e.streams, newStream(e, cfg.Plan.Streams[i]))
+	}
+	return e
 }
 
 func recordingMode(cfg Config) string {

@@ -98,7 +98,7 @@ func (s *session) dial(ctx context.Context) {
 
 // begin makes the session open: the far side has answered.
 func (s *session) begin(now time.Duration) {
-	s.state, s.open = opened, now
+	s.state, s.open = opened, max(now, 1) // 0 means never
 	s.until = never
 	if s.drawn.Length > 0 {
 		s.until = now + s.drawn.Length
