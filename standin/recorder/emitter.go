@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,6 +25,7 @@ type Emitter struct {
 	failed  prometheus.Counter
 	emitted prometheus.Counter
 	queue   chan events.AuditEvent
+	pending atomic.Int64 // queued or on their way
 
 	closed context.Context
 	close  context.CancelFunc
@@ -51,9 +53,11 @@ func (e *Emitter) Emit(event events.AuditEvent) {
 		return
 	default:
 	}
+	e.pending.Add(1)
 	select {
 	case e.queue <- event:
 	default:
+		e.pending.Add(-1)
 		e.lose(event, errors.New("buffer is full: this server's connection to the auth service appears to be slow"))
 	}
 }
@@ -68,6 +72,7 @@ func (e *Emitter) forward() {
 		select {
 		case event := <-e.queue:
 			e.send(e.closed, event)
+			e.pending.Add(-1)
 		case <-e.closed.Done():
 			return
 		}
@@ -85,7 +90,7 @@ func (e *Emitter) send(ctx context.Context, event events.AuditEvent) {
 // Flush waits until the queue has been delivered, or for the limit.
 func (e *Emitter) Flush(limit time.Duration) {
 	deadline := time.Now().Add(limit)
-	for len(e.queue) > 0 && time.Now().Before(deadline) {
+	for e.pending.Load() > 0 && e.closed.Err() == nil && time.Now().Before(deadline) {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
