@@ -65,8 +65,13 @@ func glob(t *testing.T, pattern string) []string {
 // descendants lists pid and all below it.
 func descendants(t *testing.T, pid int) []int {
 	t.Helper()
-	children := map[int][]int{}
-	dirs := glob(t, "/proc/[0-9]*")
+	return append([]int{pid}, children(pid)...)
+}
+
+// children lists all processes below pid, parents first.
+func children(pid int) []int {
+	below := map[int][]int{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
 	for _, d := range dirs {
 		stat, err := os.ReadFile(d + "/stat")
 		if err != nil {
@@ -75,11 +80,11 @@ func descendants(t *testing.T, pid int) []int {
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 		child, _ := strconv.Atoi(filepath.Base(d))
 		parent, _ := strconv.Atoi(fields[1])
-		children[parent] = append(children[parent], child)
+		below[parent] = append(below[parent], child)
 	}
-	out := []int{pid}
+	out := append([]int{}, below[pid]...)
 	for i := 0; i < len(out); i++ {
-		out = append(out, children[out[i]]...)
+		out = append(out, below[out[i]]...)
 	}
 	return out
 }

@@ -204,17 +204,25 @@ func (c *cluster) writeHollowConfig() (string, error) {
 	return file, os.WriteFile(file, data, 0o600)
 }
 
-// awaitServices returns when DNS answers and a default StorageClass is there:
-// a pod created before would only stumble and try again.
+// awaitServices returns when DNS answers, a default StorageClass is there and
+// the namespace default can take pods: whoever comes first must not stumble.
 func (c *cluster) awaitServices(ctx context.Context) error {
 	if err := c.await(ctx, "DNS", dnsAnswers); err != nil {
 		return err
 	}
-	return c.await(ctx, "default StorageClass", func(ctx context.Context) error {
+	err := c.await(ctx, "default StorageClass", func(ctx context.Context) error {
 		list, err := c.client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) == 0 {
 			err = fmt.Errorf("none yet")
 		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	// Without it the API server refuses every pod of the namespace.
+	return c.await(ctx, "default service account", func(ctx context.Context) error {
+		_, err := c.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
 }

@@ -186,8 +186,10 @@ func logPath(component string) string { return filepath.Join(logDir(), component
 
 // lastWords is what explains the end of a component best: from its panic or
 // fatal line on, or else its last lines.
-func lastWords(component string) string {
-	f, err := os.Open(logPath(component))
+func lastWords(component string) string { return lastWordsOf(logPath(component)) }
+
+func lastWordsOf(file string) string {
+	f, err := os.Open(file)
 	if err != nil {
 		return ""
 	}

@@ -6,10 +6,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
 	noopoteltrace "go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
@@ -73,7 +71,8 @@ func kubeletServer(cfg Config, limits string) (*options.KubeletServer, error) {
 	// low is the harness's business, not a reason to evict pods of one node.
 	c.EvictionHard = nil
 	c.ImageGCHighThresholdPercent, c.ImageGCLowThresholdPercent = 100, 99
-	c.SerializeImagePulls = false
+	// Every pull is an answer of the image service beside us: nothing to be spared.
+	c.SerializeImagePulls, c.RegistryPullQPS = false, 0
 	c.EnableControllerAttachDetach = false
 	c.KubeAPIQPS, c.KubeAPIBurst = 100, 200
 	c.MaxOpenFiles = openFilesLimit()
@@ -163,35 +162,4 @@ func kernelLogReadable() bool {
 		return false
 	}
 	return f.Close() == nil
-}
-
-// machine tells the kubelet about the hardware. Every node has all of it, as
-// every node of a kind cluster has.
-type machine struct{ *cadvisortest.Fake }
-
-// MachineInfo has the machine's processors and memory.
-func (m machine) MachineInfo() (*cadvisorapi.MachineInfo, error) {
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return nil, fmt.Errorf("sysinfo: %w", err)
-	}
-	out, err := m.Fake.MachineInfo()
-	if err != nil {
-		return nil, err
-	}
-	out.NumCores = runtime.NumCPU()
-	out.MemoryCapacity = uint64(info.Totalram) * uint64(info.Unit)
-	return out, nil
-}
-
-// VersionInfo has the kernel's release and the machine's distribution.
-func (m machine) VersionInfo() (*cadvisorapi.VersionInfo, error) {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return nil, fmt.Errorf("uname: %w", err)
-	}
-	return &cadvisorapi.VersionInfo{
-		KernelVersion:      unix.ByteSliceToString(u.Release[:]),
-		ContainerOsVersion: osName(),
-	}, nil
 }

@@ -1,11 +1,9 @@
 package node
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
 	"k8s.io/kubernetes/pkg/volume"
@@ -69,19 +67,4 @@ func (subpaths) SafeMakeDir(subdir, base string, perm os.FileMode) error {
 		return err
 	}
 	return os.MkdirAll(path, perm)
-}
-
-// osName is the distribution's name for itself.
-func osName() string {
-	f, err := os.Open("/etc/os-release")
-	if err != nil {
-		return "Linux"
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if v, ok := strings.CutPrefix(s.Text(), "PRETTY_NAME="); ok {
-			return strings.Trim(v, `"`)
-		}
-	}
-	return "Linux"
 }
