@@ -19,6 +19,7 @@ type typing struct {
 	at     time.Duration // of the next tick
 	typed  uint64
 	acked  uint64        // highest line that came back
+	wrong  uint64        // lines that came back changed
 	waited time.Duration // since when a line is awaited
 }
 
@@ -91,10 +92,13 @@ func (t *typing) act(now time.Duration, buf []byte) []byte {
 }
 
 func (t *typing) output(now time.Duration, _ []byte, tally *lines.Tally) {
-	if tally.Last <= t.acked {
+	// A line that came back changed is wrong, but it is an answer.
+	wrong := tally.Bad - t.wrong
+	t.wrong = tally.Bad
+	if tally.Last <= t.acked && wrong == 0 {
 		return
 	}
-	t.acked, t.waited = min(tally.Last, t.typed), now
+	t.acked, t.waited = min(max(tally.Last, t.acked+wrong), t.typed), now
 	if t.acked == t.typed {
 		t.waited = 0
 	}
