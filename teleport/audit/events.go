@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gravitational/teleport/api/client/proto"
+	"github.com/gravitational/teleport/api/types"
 	"github.com/gravitational/teleport/api/types/events"
 )
 
@@ -29,14 +30,18 @@ func SessionTypes() []string {
 
 // Event is one entry of the audit log.
 type Event struct {
-	Type    string
-	Code    string // T2000I and the like
-	Time    time.Time
-	Index   int64
-	Session string // id of the session, where there is one
+	Type  string
+	Code  string // T2000I and the like
+	Time  time.Time
+	Index int64
+	// Session is the session's id, where there is one. A node that records has it in $SSH_SESSION_ID too; where
+	// the proxy records it has one of its own, and Remote is what client and log both know.
+	Session string
 	User    string
 	Login   string
-	Server  string            // UUID of the host that wrote it
+	Remote  string            // the client's address as the server saw it, where it says so
+	Server  string            // UUID of the node; UUID.CLUSTER where a proxy recorded
+	By      string            // UUID of the proxy that recorded, if one did
 	Kind    string            // "ssh" or "kube", for sessions that say so
 	Raw     events.AuditEvent // the whole of it
 }
@@ -44,13 +49,17 @@ type Event struct {
 // pageSize is what is asked for at once; Teleport's own limit is 10 000 events and 1 MiB.
 const pageSize = 500
 
+// ascending is what servers take for oldest first: they read the number as types.EventOrder, which counts the other
+// way round than the enumeration of the message (seen in 13.0.0-dev, whose own client sends the same).
+const ascending = proto.Order(types.EventOrderAscending)
+
 // Events gives the log's entries of the types from a time up to another, oldest first, page after page. The
 // iteration ends with the first error. A page that arrives broken is asked for again; entries are never given twice.
-func (l *Log) Events(ctx context.Context, from, to time.Time, types ...string) iter.Seq2[Event, error] {
+func (l *Log) Events(ctx context.Context, from, to time.Time, kinds ...string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		key := ""
 		for {
-			page, err := l.page(ctx, from, to, types, key)
+			page, err := l.page(ctx, from, to, kinds, key)
 			if err != nil {
 				yield(Event{}, err)
 				return
@@ -61,7 +70,12 @@ func (l *Log) Events(ctx context.Context, from, to time.Time, types ...string) i
 					// An event newer than our messages: nothing that is asked for here.
 					continue
 				}
-				if e := read(raw); !l.own(e) && !yield(e, nil) {
+				e := read(raw)
+				// A log in files is searched by whole days.
+				if l.own(e) || e.Time.Before(from) || !e.Time.Before(to) {
+					continue
+				}
+				if !yield(e, nil) {
 					return
 				}
 			}
@@ -73,12 +87,12 @@ func (l *Log) Events(ctx context.Context, from, to time.Time, types ...string) i
 	}
 }
 
-func (l *Log) page(ctx context.Context, from, to time.Time, types []string, key string) (*proto.Events, error) {
+func (l *Log) page(ctx context.Context, from, to time.Time, kinds []string, key string) (*proto.Events, error) {
 	var page *proto.Events
 	err := l.call(ctx, "search audit events", func(ctx context.Context) (err error) {
 		page, err = l.auth.GetEvents(ctx, &proto.GetEventsRequest{
-			Namespace: "default", StartDate: from.UTC(), EndDate: to.UTC(), EventTypes: types,
-			Limit: pageSize, StartKey: key, Order: proto.Order_ASCENDING,
+			Namespace: "default", StartDate: from.UTC(), EndDate: to.UTC(), EventTypes: kinds,
+			Limit: pageSize, StartKey: key, Order: ascending,
 		})
 		return err
 	})
@@ -99,6 +113,8 @@ func read(raw events.AuditEvent) Event {
 	}
 	user := userOf(raw)
 	e.User, e.Login = user.User, user.Login
+	server, conn := metadataOf(raw)
+	e.By, e.Remote = server.ForwardedBy, conn.RemoteAddr
 	e.Kind = kindOf(raw)
 	return e
 }
@@ -123,6 +139,22 @@ func userOf(raw events.AuditEvent) events.UserMetadata {
 		return v.UserMetadata
 	}
 	return events.UserMetadata{}
+}
+
+func metadataOf(raw events.AuditEvent) (events.ServerMetadata, events.ConnectionMetadata) {
+	switch v := raw.(type) {
+	case *events.SessionStart:
+		return v.ServerMetadata, v.ConnectionMetadata
+	case *events.SessionEnd:
+		return v.ServerMetadata, v.ConnectionMetadata
+	case *events.SessionLeave:
+		return v.ServerMetadata, v.ConnectionMetadata
+	case *events.SessionReject:
+		return v.ServerMetadata, v.ConnectionMetadata
+	case *events.ClientDisconnect:
+		return v.ServerMetadata, v.ConnectionMetadata
+	}
+	return events.ServerMetadata{}, events.ConnectionMetadata{}
 }
 
 func kindOf(raw events.AuditEvent) string {

@@ -149,7 +149,11 @@ func (l lab) node(t *testing.T, host string) string {
 // open opens a session; a node's tunnel may be a moment later than its registration.
 func (l lab) open(t *testing.T, target ssh.Target, s ssh.Start) *ssh.Session {
 	t.Helper()
-	c := l.client(t)
+	return l.openBy(t, l.client(t), target, s)
+}
+
+func (l lab) openBy(t *testing.T, c *ssh.Client, target ssh.Target, s ssh.Start) *ssh.Session {
+	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		session, err := c.Open(t.Context(), l.proxy(), target, s)

@@ -78,10 +78,15 @@ func logged(t *testing.T, log *audit.Log, began time.Time, id string) {
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		codes := map[string]string{}
+		last := began
 		for e, err := range log.Events(t.Context(), began, time.Now().Add(time.Minute), audit.SessionTypes()...) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if e.Time.Before(last) {
+				t.Errorf("%s of %s comes after %s: not oldest first", e.Type, e.Time, last)
+			}
+			last = e.Time
 			if e.Session == id {
 				codes[e.Type] = e.Code
 			}

@@ -76,7 +76,7 @@ func isDisconnect(err error) bool {
 func reasonCut(reason string) history.Cut {
 	low := strings.ToLower(reason)
 	switch {
-	case strings.Contains(low, "denied"), strings.Contains(low, "not allowed"), strings.Contains(low, "too many"), strings.Contains(low, "limit"):
+	case strings.Contains(low, "denied"), strings.Contains(low, "not allowed"), strings.Contains(low, "required"), strings.Contains(low, "too many"), strings.Contains(low, "limit"):
 		return history.CutDenied
 	case reason == "":
 		return history.CutProtocol
@@ -135,6 +135,8 @@ func tlsHint(err error) string {
 
 func routeHint(low string, t Target) string {
 	switch {
+	case strings.Contains(low, "agent forwarding required"):
+		return "the cluster records at its proxies: offer the agent (ForwardAgent), and let the role have forward_agent"
 	case strings.Contains(low, "ambiguous"):
 		return "several nodes have that name: route by the node's UUID"
 	case strings.Contains(low, "unknown cluster"):
