@@ -55,6 +55,7 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGUSR1, syscall.SIGUSR2) // the real ones dump and fork; they must not kill
 	defer signal.Stop(signals)
 
 	life, end := context.WithCancel(ctx)
@@ -225,7 +226,7 @@ func (d *daemon) numbered(i int) (member, error) {
 		return member{}, err
 	}
 	id, err := hostUUID(cfg.Global.DataDir)
-	return member{name: "node", role: types.RoleNode, new: node.New, cfg: &cfg, uuid: id}, err
+	return member{name: fmt.Sprintf("node-%d", i), role: types.RoleNode, new: node.New, cfg: &cfg, uuid: id}, err
 }
 
 func identityPath(dir string, role types.SystemRole) string {

@@ -71,18 +71,21 @@ func (a *Auth) updateTracker(ctx context.Context, r *proto.UpdateSessionTrackerR
 	}
 	switch u := r.Update.(type) {
 	case *proto.UpdateSessionTrackerRequest_UpdateState:
-		t.Spec.State = u.UpdateState.State
+		t.Spec.State = u.UpdateState.GetState()
 		if t.Spec.State == types.SessionState_SessionStateTerminated {
 			expire(t, time.Now().UTC().Add(a.Scale.Of(process.TrackerEndedTTL)))
 		}
 	case *proto.UpdateSessionTrackerRequest_AddParticipant:
+		if u.AddParticipant.GetParticipant() == nil {
+			return fmt.Errorf("no participant given%w", silent{errBadRequest})
+		}
 		t.AddParticipant(*u.AddParticipant.Participant)
 	case *proto.UpdateSessionTrackerRequest_RemoveParticipant:
-		if err := t.RemoveParticipant(u.RemoveParticipant.ParticipantID); err != nil {
+		if err := t.RemoveParticipant(u.RemoveParticipant.GetParticipantID()); err != nil {
 			return err
 		}
 	case *proto.UpdateSessionTrackerRequest_UpdateExpiry:
-		if u.UpdateExpiry.Expires != nil {
+		if u.UpdateExpiry.GetExpires() != nil {
 			expire(t, u.UpdateExpiry.Expires.UTC())
 		}
 	default:

@@ -172,9 +172,14 @@ func (a *auditStream) run() error {
 func (a *auditStream) handle(r *proto.AuditStreamRequest) (done bool, err error) {
 	ctx := context.WithoutCancel(a.stream.Context())
 	switch {
+	case a.open && (r.GetCreateStream() != nil || r.GetResumeStream() != nil):
+		return true, status.Error(codes.InvalidArgument, "stream is already created or resumed")
 	case r.GetCreateStream() != nil:
 		upload, err := a.recordings.Create(ctx, r.GetCreateStream().SessionID)
-		return false, errors.Join(err, a.begin(upload, 1))
+		if err != nil {
+			return true, status.Error(codes.InvalidArgument, err.Error())
+		}
+		return false, a.begin(upload, 1)
 	case r.GetResumeStream() != nil:
 		upload, err := a.recordings.Find(ctx, r.GetResumeStream().UploadID)
 		if err != nil {
