@@ -74,6 +74,9 @@ func (d *draining) one(ctx context.Context, n *corev1.Node) error {
 	}
 	began := time.Now()
 	if err := d.evict(ctx, h, list.Pods()); err != nil {
+		if ctx.Err() != nil { // what the library says then is about its own time limit
+			err = fmt.Errorf("not done after %s", seconds(time.Since(began)))
+		}
 		d.failed = errors.Join(d.failed, fmt.Errorf("drain of %s: %w", n.Name, err))
 	}
 	if blocked := b.String(); blocked != "" {
@@ -121,7 +124,7 @@ func (d *draining) evict(ctx context.Context, h *drain.Helper, pods []corev1.Pod
 
 func (d *draining) settle(ctx context.Context) (string, error) {
 	if d.failed != nil {
-		return "", d.whyNot()
+		return "", errors.Join(errors.New(strings.Join(d.told, "; ")), d.failed)
 	}
 	return await(ctx, func(ctx context.Context) (string, error) {
 		for _, n := range d.nodes {
@@ -135,14 +138,6 @@ func (d *draining) settle(ctx context.Context) (string, error) {
 		}
 		return fmt.Sprintf("%s tainted as unschedulable by the node controller; %s", names(d.nodes), gone), nil
 	})
-}
-
-// whyNot says what was in the way rather than what the library says.
-func (d *draining) whyNot() error {
-	if len(d.told) > 0 {
-		return fmt.Errorf("%s: %w", strings.Join(d.told, "; "), d.failed)
-	}
-	return d.failed
 }
 
 func (d *draining) healed(ctx context.Context) (string, error) {
@@ -179,7 +174,7 @@ func (w World) gone(ctx context.Context, pods []corev1.Pod) (string, error) {
 	if len(left) > 0 {
 		return "", fmt.Errorf("%s still there", strings.Join(left, ", "))
 	}
-	return fmt.Sprintf("all %d pods of before are gone", len(pods)), nil
+	return fmt.Sprintf("%d of %d pods of before are gone", len(pods), len(pods)), nil
 }
 
 func names(nodes []corev1.Node) string {

@@ -3,6 +3,7 @@ package undo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -23,16 +24,12 @@ const Patience = 2 * time.Minute
 func (l *Log) Undo(ctx context.Context, by Undoer, entries ...Entry) []Result {
 	var out []Result
 	for _, e := range entries {
-		r := try(ctx, by, e)
+		r := l.try(ctx, by, e)
 		ln := line{ID: e.ID, State: Undone, Tries: r.Tries, Checked: r.Checked}
 		if r.Err != nil {
 			ln.State, ln.Error = Unhealed, r.Err.Error()
 		}
 		r.Err = errors.Join(r.Err, l.set(e, ln))
-		if r.Err == nil && l.mirror != nil {
-			// A copy that stays behind costs one more look at the next heal, no more.
-			_ = l.mirror.Drop(ctx, e)
-		}
 		out = append(out, r)
 	}
 	return out
@@ -40,17 +37,34 @@ func (l *Log) Undo(ctx context.Context, by Undoer, entries ...Entry) []Result {
 
 // Heal undoes everything that is pending, the newest first.
 func (l *Log) Heal(ctx context.Context, by Undoer) []Result {
-	return l.Undo(ctx, by, l.Pending()...)
+	out := l.Undo(ctx, by, l.Pending()...)
+	if l.mirror != nil {
+		// What a heal that died left of the copy; if it stays it holds no intents.
+		_ = l.mirror.Clean(ctx, l.head.Run)
+	}
+	return out
+}
+
+// once undoes an entry and takes it out of the copy in the cluster. The file is told last: what it holds
+// as pending is done again.
+func (l *Log) once(ctx context.Context, by Undoer, e Entry) (string, error) {
+	checked, err := by.Undo(ctx, e)
+	if err == nil && l.mirror != nil {
+		if err = l.mirror.Drop(ctx, e); err != nil {
+			err = fmt.Errorf("undone (%s), but its copy in the cluster stays: %w", checked, err)
+		}
+	}
+	return checked, err
 }
 
 // try undoes one entry, again after errors, until it works or Patience is over.
-func try(ctx context.Context, by Undoer, e Entry) Result {
+func (l *Log) try(ctx context.Context, by Undoer, e Entry) Result {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	r := Result{Entry: e}
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		r.Tries++
-		if r.Checked, r.Err = by.Undo(ctx, e); r.Err == nil || errors.Is(r.Err, ErrFinal) {
+		if r.Checked, r.Err = l.once(ctx, by, e); r.Err == nil || errors.Is(r.Err, ErrFinal) {
 			return r
 		}
 		select {
@@ -60,3 +74,25 @@ func try(ctx context.Context, by Undoer, e Entry) Result {
 		}
 	}
 }
+
+// Heal undoes what a dead run left in this cluster, the newest first, and goes on past errors. If it is
+// another cluster than the run's, that one and all changes in it are gone.
+func Heal(ctx context.Context, l *Log, in Cluster) ([]Result, error) {
+	if l.head.ClusterID != "" {
+		id, err := ClusterID(ctx, in.Client)
+		if err != nil {
+			return nil, err
+		}
+		if id != l.head.ClusterID {
+			l.mirror = nil
+			return l.Heal(ctx, Gone{"the run's cluster is gone, this is another"}), nil
+		}
+	}
+	return l.Heal(ctx, in), nil
+}
+
+// Gone is the Undoer for a cluster that exists no more.
+type Gone struct{ Why string }
+
+// Undo says so.
+func (g Gone) Undo(context.Context, Entry) (string, error) { return g.Why, nil }

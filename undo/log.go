@@ -39,8 +39,10 @@ type line struct {
 type Mirror interface {
 	// Put must have stored the entry when it returns nil.
 	Put(ctx context.Context, e Entry) error
-	// Drop forgets an entry that is undone.
+	// Drop forgets an entry that is undone. One that it does not hold is no error.
 	Drop(ctx context.Context, e Entry) error
+	// Clean takes away whatever is kept for the run, unless there are entries.
+	Clean(ctx context.Context, run string) error
 }
 
 // Log is the undo log of one run. It is safe for use by many goroutines.
@@ -49,8 +51,15 @@ type Log struct {
 	mirror Mirror
 
 	mu      sync.Mutex
-	file    *os.File // nil: the mirror alone
+	file    file // nil: the mirror alone
 	entries []Entry
+}
+
+// file is an *os.File, or what a test lets crash.
+type file interface {
+	Write(p []byte) (int, error)
+	Sync() error
+	Close() error
 }
 
 // Create starts the log of a run. The file is locked until Close, so that nobody heals what a living run

@@ -50,16 +50,18 @@ func (m ConfigMaps) Put(ctx context.Context, e Entry) error {
 	return err
 }
 
-// Drop takes the intent out, and the ConfigMap away with the last one.
+// Drop takes the intent out, and the ConfigMap with the last one.
 func (m ConfigMaps) Drop(ctx context.Context, e Entry) error {
 	if err := m.patch(ctx, e, nil); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return err
+		return ignoreNotFound(err)
 	}
+	return m.Clean(ctx, e.Run)
+}
+
+// Clean takes the ConfigMap away if it holds no intents.
+func (m ConfigMaps) Clean(ctx context.Context, run string) error {
 	maps := m.Client.CoreV1().ConfigMaps(m.Namespace)
-	cm, err := maps.Get(ctx, mirrorName(e.Run), metav1.GetOptions{})
+	cm, err := maps.Get(ctx, mirrorName(run), metav1.GetOptions{})
 	if err != nil || len(cm.Data) > 0 {
 		return ignoreNotFound(err)
 	}

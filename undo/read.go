@@ -19,7 +19,7 @@ func Open(path string, mirror Mirror) (*Log, error) {
 		return nil, fmt.Errorf("open undo log: %w", err)
 	}
 	l := &Log{mirror: mirror, file: f}
-	if err := errors.Join(lock(f), l.load()); err != nil {
+	if err := errors.Join(lock(f), l.load(f)); err != nil {
 		return nil, errors.Join(fmt.Errorf("undo log %s: %w", path, err), f.Close())
 	}
 	return l, nil
@@ -29,8 +29,8 @@ func Open(path string, mirror Mirror) (*Log, error) {
 func (l *Log) SetMirror(m Mirror) { l.mirror = m }
 
 // load reads the file and cuts a torn last line off.
-func (l *Log) load() error {
-	data, err := io.ReadAll(l.file)
+func (l *Log) load(f *os.File) error {
+	data, err := io.ReadAll(f)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (l *Log) load() error {
 		return errors.New("it does not begin with a head: the run ended before it changed anything")
 	}
 	if len(whole) < len(data) {
-		return l.file.Truncate(int64(len(whole)))
+		return f.Truncate(int64(len(whole)))
 	}
 	return nil
 }

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"shakedown.dev/shakedown/clusters"
+	"shakedown.dev/shakedown/internal/exit"
+	"shakedown.dev/shakedown/undo"
+)
+
+// healing is one heal: whose changes, and where.
+type healing struct {
+	*app
+	run        string // a run folder or a run's ID; empty: whatever the cluster holds
+	name       string // of the cluster; empty: as the run's log says
+	kubeconfig string
+	context    string
+}
+
+func (a *app) heal() *cobra.Command {
+	h := &healing{app: a}
+	cmd := &cobra.Command{
+		Use:   "heal [RUN]",
+		Short: "Undo what a dead run left in a cluster",
+		Long: "RUN is a run's folder, or its ID if the folder is lost: then the cluster alone tells what to undo. Without RUN\n" +
+			"it is the one run that left something in the cluster. Changes are undone in the reverse of their order, and\n" +
+			"each is verified. It may be done again at any time; a run that still goes on is not touched.",
+		Example: "  shakedown heal runs/2026-01-01T00-00-00\n  shakedown heal --name dev",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				h.run = args[0]
+			}
+			return h.do(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&h.name, "name", "", "name of the embedded cluster (default: the run's, or "+clusters.DefaultName+")")
+	cmd.Flags().StringVar(&h.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster, if it is not an embedded one")
+	cmd.Flags().StringVar(&h.context, "context", "", "context in the kubeconfig")
+	return cmd
+}
+
+func (h *healing) do(ctx context.Context) error {
+	log, err := h.folder()
+	if err != nil {
+		return err
+	}
+	if log != nil && len(log.Pending()) == 0 {
+		return errors.Join(h.tell(log.Head().Run, nil), log.Close())
+	}
+	in, err := h.reach(ctx, log)
+	if errors.Is(err, clusters.ErrNotFound) && log != nil {
+		gone := log.Heal(ctx, undo.Gone{Why: "the run's cluster is gone"})
+		return errors.Join(h.tell(log.Head().Run, gone), log.Close())
+	}
+	if err != nil {
+		return err
+	}
+	if log == nil {
+		if log, err = h.fromCluster(ctx, in.Client); err != nil || log == nil {
+			return err
+		}
+	} else if ns := log.Head().Namespace; ns != "" {
+		log.SetMirror(undo.ConfigMaps{Client: in.Client, Namespace: ns})
+	}
+	results, err := undo.Heal(ctx, log, in)
+	return errors.Join(err, h.tell(log.Head().Run, results), log.Close())
+}
+
+// folder is the log in the run's folder; nil if RUN is not a folder.
+func (h *healing) folder() (*undo.Log, error) {
+	if h.run == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(h.run)
+	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsRune(h.run, filepath.Separator) {
+		return nil, nil // then it is an ID
+	}
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	path := h.run
+	if info.IsDir() {
+		path = filepath.Join(path, undo.FileName)
+	}
+	log, err := undo.Open(path, nil)
+	if errors.Is(err, undo.ErrLocked) {
+		return nil, exit.Hint(err, "end it with Ctrl-C: it heals by itself")
+	}
+	return log, err
+}
+
+// reach finds the cluster. Without --kubeconfig it is an embedded one.
+func (h *healing) reach(ctx context.Context, log *undo.Log) (undo.Cluster, error) {
+	if h.kubeconfig != "" || h.context != "" || log != nil && log.Head().Provider == "existing" {
+		return h.existing()
+	}
+	name := h.name
+	if name == "" && log != nil {
+		name = log.Head().Cluster
+	}
+	if name == "" {
+		name = clusters.DefaultName
+	}
+	c, err := h.find(ctx, name)
+	if err != nil {
+		return undo.Cluster{}, err
+	}
+	config, err := c.RESTConfig(ctx)
+	if err != nil {
+		return undo.Cluster{}, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	return undo.Cluster{Client: client, Cluster: c}, err
+}
+
+func (h *healing) existing() (undo.Cluster, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = h.kubeconfig
+	var config *rest.Config
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: h.context}).ClientConfig()
+	if err != nil {
+		return undo.Cluster{}, exit.With(exit.Usage, fmt.Errorf("kubeconfig: %w", err))
+	}
+	client, err := kubernetes.NewForConfig(config)
+	return undo.Cluster{Client: client}, err
+}
+
+// fromCluster is the log that the cluster holds of the run, or of the only one that left something. Nil if
+// none did.
+func (h *healing) fromCluster(ctx context.Context, client kubernetes.Interface) (*undo.Log, error) {
+	runs, err := undo.Runs(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case h.run != "":
+		return undo.FromCluster(ctx, client, h.run)
+	case len(runs) == 0:
+		return nil, h.tell("", nil)
+	case len(runs) > 1:
+		return nil, usage("heal: several runs left something in this cluster, name one: %s", strings.Join(runs, ", "))
+	}
+	return undo.FromCluster(ctx, client, runs[0])
+}
+
+// healedChange is one line of the result.
+type healedChange struct {
+	ID      int    `json:"id"`
+	What    string `json:"what"`
+	Undone  bool   `json:"undone"`
+	Tries   int    `json:"tries"`
+	Checked string `json:"checked,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+// tell prints the results; anything not undone is exit code 4.
+func (h *healing) tell(run string, results []undo.Result) error {
+	lines := []healedChange{}
+	for _, r := range results {
+		l := healedChange{ID: r.Entry.ID, What: r.Entry.Change.What, Undone: r.Err == nil, Tries: r.Tries, Checked: r.Checked}
+		if r.Err != nil {
+			l.Error = r.Err.Error()
+		}
+		lines = append(lines, l)
+	}
+	if len(lines) == 0 {
+		h.talk("Nothing to heal.")
+	}
+	err := h.print(lines, func(w io.Writer) {
+		for _, l := range lines {
+			if l.Undone {
+				fmt.Fprintf(w, "undone\t%s\t%s\n", l.What, l.Checked)
+			} else {
+				fmt.Fprintf(w, "NOT UNDONE\t%s\t%s\n", l.What, l.Error)
+			}
+		}
+	})
+	if left := undo.Failed(results); len(left) > 0 {
+		failed := fmt.Errorf("%s of run %s could not be undone", plural(len(left), "change"), run)
+		return exit.Hint(exit.With(exit.Unhealed, failed), "do it by hand, or run shakedown heal again when the cause is gone")
+	}
+	return err
+}
