@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"math/big"
 	"net"
 	"sync"
@@ -67,4 +68,10 @@ func (c *CA) TLS(subject pkix.Name, names ...string) tls.Certificate {
 		c.t.Fatal(err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// PEM is the authority's TLS certificate.
+func (c *CA) PEM() []byte {
+	c.tlsInit()
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.tls.cert.Raw})
 }
