@@ -108,7 +108,7 @@ func (w *wire) takeHello() error {
 	if err != nil {
 		return err
 	}
-	w.early = buf[:n]
+	w.early = append([]byte(nil), buf[:n]...)
 	if !strings.HasPrefix(string(w.early), helloSignature) {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (w *wire) takeHello() error {
 		if err != nil {
 			return err
 		}
-		w.early = append(w.early[:len(w.early):len(w.early)], buf[:n]...)
+		w.early = append(w.early, buf[:n]...)
 	}
 }
 
