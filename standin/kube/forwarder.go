@@ -172,6 +172,9 @@ func (f *Forwarder) forward(w http.ResponseWriter, r *http.Request, to []types.S
 	proxy.ServeHTTP(w, r)
 }
 
+// serviceName is a name that the certificate of every Kubernetes service has: behind a common address any may answer.
+const serviceName = "kube.teleport.cluster.local"
+
 // dial tries the services in turn: by tunnel, else at the address they announce.
 func (f *Forwarder) dial(ctx context.Context, to []types.Server) (net.Conn, error) {
 	cas, err := f.cfg.Env.Auth.Authorities(ctx)
@@ -186,7 +189,7 @@ func (f *Forwarder) dial(ctx context.Context, to []types.Server) (net.Conn, erro
 			continue
 		}
 		conn := tls.Client(raw, &tls.Config{
-			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{f.cfg.Env.Auth.Identity().TLS}, RootCAs: cas.HostTLS, ServerName: s.GetName() + "." + f.cfg.Env.Auth.Identity().Cluster,
+			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{f.cfg.Env.Auth.Identity().TLS}, RootCAs: cas.HostTLS, ServerName: serviceName,
 		})
 		if err := conn.HandshakeContext(ctx); err != nil {
 			raw.Close()

@@ -70,7 +70,7 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) env(cfg *config.Config, uuid, name string, role types.SystemRole) process.Env {
 	client := r.auth.Client(uuid, name, role)
-	sshtest.TLSIdentity(client, r.auth.Hosts.TLS(pkix.Name{CommonName: uuid + ".main", Organization: []string{string(role)}}, uuid+".main"))
+	sshtest.TLSIdentity(client, r.auth.Hosts.TLS(pkix.Name{CommonName: uuid + ".main", Organization: []string{string(role)}}, "*.teleport.cluster.local"))
 	return process.Env{Config: cfg, Auth: client, Behaviour: process.Behaviours()[0], Metrics: prometheus.NewRegistry(), Scale: 20, Log: slog.New(slog.DiscardHandler), Heartbeat: func(string, error) {}}
 }
 

@@ -153,9 +153,12 @@ func TestProxyRecords(t *testing.T) {
 			s := r.terminalOn(outer, inner, "standin-echo echo sid=$SSH_SESSION_ID; cat")
 			sid := r.sessionID()
 			s.say(r, "hello", "hello")
-			if !strings.Contains(s.out.String(), "sid="+sid) {
-				t.Errorf("the node's session id is not the audit log's %s: %q", sid, s.out)
+			if strings.Contains(s.out.String(), "sid="+sid) {
+				t.Error("the node's session id is the audit log's, which the real proxy's is not")
 			}
+			shell := r.terminalOn(outer, inner, "")
+			shell.say(r, "echo shell here", "shell here")
+			shell.Close()
 			s.in.Close()
 			if err := s.Wait(); err != nil {
 				t.Fatalf("session ended with %v", err)
@@ -165,7 +168,8 @@ func TestProxyRecords(t *testing.T) {
 				t.Errorf("recorded %q", got)
 			}
 			start := r.auth.Events("session.start")
-			if len(start) != 1 || start[0].(*events.SessionStart).ForwardedBy != proxyUUID {
+			first := start[0].(*events.SessionStart)
+			if len(start) != 2 || first.ForwardedBy != proxyUUID || first.ServerID != nodeUUID+".main" || first.ServerAddr != "@local-node" || first.ServerHostname != nodeUUID {
 				t.Errorf("session.start events: %+v", start)
 			}
 			if got := testutil.ToFloat64(r.proxy.router.sessions); got != 1 {

@@ -170,7 +170,6 @@ type remoteProgram struct {
 }
 
 func (p *remoteProgram) start(req node.Request) error {
-	p.request("env", struct{ Name, Value string }{node.EnvSession, req.SessionID}, false)
 	for _, kv := range req.ClientEnv {
 		name, value, _ := strings.Cut(kv, "=")
 		p.request("env", struct{ Name, Value string }{name, value}, false)
@@ -191,11 +190,15 @@ func (p *remoteProgram) start(req node.Request) error {
 	case req.Command != "":
 		return p.request("exec", struct{ Command string }{req.Command}, true)
 	}
-	return p.request("shell", struct{}{}, true)
+	return p.request("shell", nil, true)
 }
 
 func (p *remoteProgram) request(kind string, payload any, wantReply bool) error {
-	ok, err := p.ch.SendRequest(kind, wantReply, ssh.Marshal(payload))
+	var raw []byte
+	if payload != nil {
+		raw = ssh.Marshal(payload)
+	}
+	ok, err := p.ch.SendRequest(kind, wantReply, raw)
 	if err != nil {
 		return err
 	}
