@@ -75,7 +75,7 @@ func (l *ledger) add(e *Engine, s history.Session) {
 	if s.Recorded {
 		l.recs = append(l.recs, recordings.Session{
 			ID: s.ID, ServerSession: s.ServerSession, Type: s.Type, User: s.User, Open: s.Open, End: s.End,
-			Proxy: s.Proxy, Agent: s.Agent, Lines: s.Lines, Class: s.Class,
+			Local: s.Local, Proxy: s.Proxy, Agent: s.Agent, Lines: s.Lines, Class: s.Class,
 		})
 	}
 	l.mu.Unlock()

@@ -14,10 +14,13 @@ import (
 
 // Session is a session of which a recording is expected, as the ledger leaves it.
 type Session struct {
-	ID            string
-	ServerSession string // empty: not known, found again by User and Token in the audit log
+	ID string
+	// ServerSession is the id that the session itself told. It is empty for kube-exec, which is found again in the
+	// log by its token, and another one than the log's where a proxy records.
+	ServerSession string
 	Type          string // ssh or kube-exec
 	User          string
+	Local         string        // our end of the connection, by which the log knows sessions that a proxy records
 	Open, End     time.Duration // since the run's start
 	Proxy         history.PodRef
 	Agent         history.Agent
@@ -64,7 +67,7 @@ type Options struct {
 	Sample    float64       // share of the recordings to play back, 0..1; 0 means all
 	Seed      uint64        // of the sample
 	Every     time.Duration // between two looks at the audit log; 0: 2 s
-	Parallel  int           // recordings played back at once; 0: 2
+	Parallel  int           // recordings played back at once; 0: 4
 	Logger    *slog.Logger
 }
 
