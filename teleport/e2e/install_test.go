@@ -20,6 +20,7 @@ import (
 	"shakedown.dev/shakedown/teleport/kube"
 	"shakedown.dev/shakedown/teleport/lab"
 	"shakedown.dev/shakedown/teleport/pods"
+	"shakedown.dev/shakedown/teleport/probe"
 	"shakedown.dev/shakedown/teleport/ssh"
 	"shakedown.dev/shakedown/teleport/tctl"
 )
@@ -47,7 +48,37 @@ func TestE2EInstall(t *testing.T) {
 	w.metrics(t, proxies)
 	w.recording(t, wallet, sid)
 	w.kubernetes(t, wallet.Get("load-1"), proxies[0])
-	w.upgrade(t, client, values, proxies, nodes[0])
+	w.probe(t, client, proxies[1], nodes[0])
+	w.upgrade(t, client, values, w.pods(t, pods.Proxy), nodes[0])
+}
+
+// probe measures what stopping a proxy does, and waits until the next one stands in its place.
+func (w world) probe(t *testing.T, client *ssh.Client, proxy pods.Pod, node tctl.Node) {
+	t.Helper()
+	s, err := probe.StopProxy(t.Context(), probe.Options{Kube: w.kube, SSH: client, Proxy: proxy, Node: node.UUID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("stopping a proxy: %+v", s)
+	if s.Dropped == 0 || s.Gone == 0 || s.Dropped > s.Gone+time.Second || s.Cut == "" {
+		t.Errorf("the probe saw no cut before the pod was gone: %+v", s)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for {
+		ready := 0
+		for _, p := range w.pods(t, pods.Proxy) {
+			if p.Ready && !p.Terminating {
+				ready++
+			}
+		}
+		if ready == 2 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d proxies are ready a minute after the probe", ready)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
 }
 
 func since(t time.Time) time.Duration { return time.Since(t).Round(100 * time.Millisecond) }
