@@ -72,7 +72,7 @@ func (s *server) StreamSessionEvents(r *proto.StreamSessionEventsRequest, out pr
 	if err := s.fail(); err != nil {
 		return err
 	}
-	if r.SessionID != "there" {
+	if r.SessionID != "there" || len(s.recording) == 0 {
 		return status.Error(codes.NotFound, "a recording for session was not found")
 	}
 	for _, e := range s.recording {
@@ -218,5 +218,37 @@ func TestLines(t *testing.T) {
 	want := []string{"root@vm:~# echo 1", "1", "red", "half"}
 	if got := p.Lines(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestGroup(t *testing.T) {
+	event := func(id string, at int64) events.AuditEvent {
+		m := meta(SessionStart, at)
+		m.ID = id
+		return &events.SessionStart{Metadata: m}
+	}
+	one := start(t, &server{page: 9, log: []events.AuditEvent{event("a", 1), event("c", 3)}})
+	two := start(t, &server{page: 9, log: []events.AuditEvent{event("b", 2), event("c", 3)}, recording: []events.AuditEvent{event("x", 0)}})
+	away := &server{page: 9, code: codes.PermissionDenied}
+	away.failures.Store(1000)
+	got, err := Group{one, two}.Events(t.Context(), time.Unix(0, 0), time.Now())
+	var ids string
+	for _, e := range got {
+		ids += e.Raw.GetID()
+	}
+	if ids != "abc" || err != nil {
+		t.Errorf("got %q, %v, want each once, oldest first", ids, err)
+	}
+	if _, err := (Group{one, start(t, away)}).Events(t.Context(), time.Unix(0, 0), time.Now()); err == nil {
+		t.Error("a part that could not be read was passed over")
+	}
+	if p, err := (Group{one, two}).Play(t.Context(), "there"); err != nil || !p.Started {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	if _, err := (Group{one, two}).Play(t.Context(), "nowhere"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v, want ErrNotFound", err)
+	}
+	if _, err := (Group{one, start(t, away)}).Play(t.Context(), "nowhere"); err == nil || errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v: a log that cannot be read may have the recording", err)
 	}
 }
