@@ -1,0 +1,311 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"shakedown.dev/shakedown/history"
+	"shakedown.dev/shakedown/teleport/pods"
+)
+
+// History is the recorder behind a State; *history.Recorder is one.
+type History interface {
+	Record(history.Event)
+	Now() time.Duration
+	Since(time.Time) time.Duration
+}
+
+// State is what holds now. It is the recorder that everything of a run records through: it reads each event
+// along before the history gets it. All methods may be called from many goroutines, and answer from memory.
+type State struct {
+	to History
+
+	mu        sync.RWMutex
+	seen      bool // the watch has seen everything once
+	pods      map[string]pods.Pod
+	lists     map[string][]pods.Pod // by component, made when asked for; "": all
+	workloads map[string][]workload
+	behind    map[string]map[string]history.Endpoints // component, Service
+	desired   map[string]int                          // at RunStart
+	api       history.APIServer                       // the last look, if Down
+	apiDown   bool
+	load      loadCounts
+	rollout   rollouts
+	serving   serving
+	recovery  recovery
+}
+
+// NewState records to a history.
+func NewState(to History) *State {
+	return &State{
+		to: to, pods: map[string]pods.Pod{}, lists: map[string][]pods.Pod{}, workloads: map[string][]workload{},
+		behind: map[string]map[string]history.Endpoints{}, desired: map[string]int{},
+		load: newLoadCounts(), rollout: newRollouts(), serving: newServing(), recovery: newRecovery(),
+	}
+}
+
+// Now is the time since the run's start.
+func (s *State) Now() time.Duration { return s.to.Now() }
+
+// Since converts a moment of this process to the run's time.
+func (s *State) Since(t time.Time) time.Duration { return s.to.Since(t) }
+
+// Record reads an event along and hands it on.
+func (s *State) Record(e history.Event) {
+	if e.At == 0 {
+		e.At = max(s.to.Now(), 1)
+	}
+	s.read(e)
+	s.to.Record(e)
+}
+
+func (s *State) read(e history.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch d := e.Data.(type) {
+	case history.RunStart:
+		s.start(d)
+	case history.Endpoints:
+		if s.behind[d.Component] == nil {
+			s.behind[d.Component] = map[string]history.Endpoints{}
+		}
+		s.behind[d.Component][d.Service] = d
+		s.capacity(e.At, d.Component)
+	case history.PodChange:
+		s.serving.pod(d)
+		s.capacity(e.At, d.Pod.Component)
+	case history.Replicas:
+		s.serving.replicas[d.Component] = d
+		s.capacity(e.At, d.Component)
+	case history.APIServer:
+		s.api, s.apiDown = d, !d.Up
+	case history.Probe:
+		s.serving.probe(e.At, d)
+		s.capacity(e.At-d.Took, d.Pod.Component)
+	case history.SessionOpened:
+		s.load.opened(d)
+		s.recovery.opened(d.Type, d.Due, d.Open-d.Due)
+	case history.Session:
+		s.load.ended(d)
+	case history.Entry:
+		s.rollout.entry(e.At, d)
+		s.recovery.entry(e, d)
+	case history.Fault:
+		s.recovery.fault(e.At, d)
+	case history.Rollout:
+		s.rollout.read(e.At, d)
+		s.recovery.rollout(e.At, d)
+	}
+}
+
+func (s *State) start(d history.RunStart) {
+	for c, n := range d.Desired {
+		s.desired[c] = n
+	}
+	s.serving.interval = cmp.Or(d.Bounds.Probe, time.Second)
+	s.recovery.components(slices.Collect(maps.Keys(d.Desired)))
+}
+
+// synced tells that everything was seen once.
+func (s *State) synced() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = true
+}
+
+// outage is since when the API server does not answer, if that is so.
+func (s *State) outage() (since time.Duration, down bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.api.Since, s.apiDown
+}
+
+func (s *State) setPod(p pods.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pods[p.UID] = p
+	s.lists = map[string][]pods.Pod{}
+}
+
+func (s *State) dropPod(uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pods, uid)
+	s.lists = map[string][]pods.Pod{}
+}
+
+func (s *State) setWorkloads(at time.Duration, component string, all []workload) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.workloads[component] = all
+	s.rollout.revision(at, component, replicasOf(component, all).Revision)
+}
+
+// List gives the pods of a component that are there, terminating ones too, oldest first; an empty component
+// means all. What it returns is not changed afterwards, and must not be.
+func (s *State) List(component string) []pods.Pod {
+	s.mu.RLock()
+	list, ok := s.lists[component]
+	s.mu.RUnlock()
+	if ok {
+		return list
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list(component)
+}
+
+func (s *State) list(component string) []pods.Pod {
+	if list, ok := s.lists[component]; ok {
+		return list
+	}
+	var out []pods.Pod
+	for _, p := range s.pods {
+		if component == "" || p.Component == component {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b pods.Pod) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name)) })
+	s.lists[component] = out
+	return out
+}
+
+// Proxies are the proxy pods that run and have an address, ready or not, terminating or not.
+func (s *State) Proxies() []pods.Pod { return s.Running(pods.Proxy) }
+
+// Running are the pods of a component that run and have an address, ready or not, terminating or not.
+func (s *State) Running(component string) []pods.Pod {
+	var out []pods.Pod
+	for _, p := range s.List(component) {
+		if p.IP != "" && p.Phase == corev1.PodRunning {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Pod finds a pod that is there.
+func (s *State) Pod(uid string) (pods.Pod, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	p, ok := s.pods[uid]
+	return p, ok
+}
+
+// Replicas are the counts of a component's workloads, as their controllers give them.
+func (s *State) Replicas(component string) (history.Replicas, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := s.workloads[component]
+	return replicasOf(component, all), len(all) > 0
+}
+
+// Desired are the replicas of each component now.
+func (s *State) Desired() map[string]int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := map[string]int{}
+	for c, all := range s.workloads {
+		if len(all) > 0 {
+			out[c] = replicasOf(c, all).Desired
+		}
+	}
+	return out
+}
+
+// Settled is nil when every workload of the named components (none named: of all) is as it is wanted: seen
+// by its controller, every replica updated, ready and available, and no other pod left. Else it says what
+// is missing.
+func (s *State) Settled(components ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.seen {
+		return errUnseen
+	}
+	if len(components) == 0 {
+		components = slices.Sorted(maps.Keys(s.workloads))
+	}
+	var errs []error
+	for _, c := range components {
+		if len(s.workloads[c]) == 0 {
+			errs = append(errs, fmt.Errorf("%s has no workload", c))
+			continue
+		}
+		for _, l := range s.workloads[c] {
+			errs = append(errs, l.settled())
+		}
+		errs = append(errs, s.podsSettled(c))
+	}
+	return errors.Join(errs...)
+}
+
+var errUnseen = errors.New("the cluster has not been seen yet")
+
+func (l workload) settled() error {
+	switch {
+	case !l.observed:
+		return fmt.Errorf("%s %s: its controller has not seen the change yet", l.kind, l.name)
+	case l.updated != l.desired || l.ready != l.desired || l.available != l.desired || l.total != l.desired:
+		return fmt.Errorf("%s %s: of %d replicas %d are updated, %d ready, %d available; there are %d",
+			l.kind, l.name, l.desired, l.updated, l.ready, l.available, l.total)
+	}
+	return nil
+}
+
+// podsSettled looks for what controllers do not count: pods that are still ending.
+func (s *State) podsSettled(component string) error {
+	want := replicasOf(component, s.workloads[component])
+	var left []string
+	for _, p := range s.list(component) {
+		if p.Terminating || p.Revision != want.Revision && len(s.workloads[component]) == 1 && p.Phase == corev1.PodRunning {
+			left = append(left, p.Name)
+		}
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("%s: still there: %s", component, strings.Join(left, ", "))
+	}
+	return nil
+}
+
+// Await asks now and every 200 ms until the answer is nil; when ctx ends it gives the last answer with ctx's error.
+func (s *State) Await(ctx context.Context, ask func() error) error {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ask()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// Well is nil if the API server answers and each component that was desired at the run's start has a ready pod;
+// in the middle of a rollout more cannot be asked for.
+func (s *State) Well() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	if s.apiDown {
+		errs = append(errs, fmt.Errorf("the API server is down: %s", s.api.Error))
+	}
+	for _, c := range slices.Sorted(maps.Keys(s.desired)) {
+		if s.desired[c] > 0 && !slices.ContainsFunc(s.list(c), func(p pods.Pod) bool { return p.Ready && !p.Terminating }) {
+			errs = append(errs, fmt.Errorf("%s has no ready pod", c))
+		}
+	}
+	return errors.Join(errs...)
+}
