@@ -81,23 +81,24 @@ func (s *session) endEvent() *events.SessionEnd {
 	}
 }
 
-// dataEvent reports what the connection carried since it began, as the client sees it. It goes to the audit log only.
-func (s *session) dataEvent() *events.SessionData {
-	server := s.conn.target.Server
-	connection := s.conn.connectionMetadata()
+// dataEvent reports what the connection carried since it began, as the client sees it. It goes to the audit log only; what is no session of a shell or command has no session id.
+func (c *Conn) dataEvent(session string) *events.SessionData {
+	connection := c.connectionMetadata()
 	connection.Protocol = ""
 	return &events.SessionData{
-		Metadata:       events.Metadata{Type: recorder.TypeData, Code: recorder.CodeData, Index: dataIndex},
-		ServerMetadata: events.ServerMetadata{ServerID: server.ServerID, ServerNamespace: server.ServerNamespace}, SessionMetadata: s.sessionMetadata(),
-		UserMetadata: s.conn.userMetadata(), ConnectionMetadata: connection,
-		BytesTransmitted: uint64(s.conn.wire.read.Load()), BytesReceived: uint64(s.conn.wire.written.Load()),
+		Metadata:        events.Metadata{Type: recorder.TypeData, Code: recorder.CodeData, Index: dataIndex},
+		ServerMetadata:  events.ServerMetadata{ServerID: c.target.Server.ServerID, ServerNamespace: c.target.Server.ServerNamespace},
+		SessionMetadata: events.SessionMetadata{SessionID: session}, UserMetadata: c.userMetadata(), ConnectionMetadata: connection,
+		BytesTransmitted: uint64(c.wire.read.Load()), BytesReceived: uint64(c.wire.written.Load()),
 	}
 }
 
 func (s *session) execEvent(exit Exit) *events.Exec {
+	server := s.conn.target.Server
+	server.ServerLabels, server.ServerAddr = nil, ""
 	e := &events.Exec{
-		Metadata: s.meta(recorder.TypeExec, recorder.CodeExec), ServerMetadata: s.conn.target.Server, SessionMetadata: s.sessionMetadata(),
-		UserMetadata: s.conn.userMetadata(), ConnectionMetadata: s.conn.connectionMetadata(),
+		Metadata: s.meta(recorder.TypeExec, recorder.CodeExec), ServerMetadata: server, SessionMetadata: s.sessionMetadata(),
+		UserMetadata: s.conn.userMetadata(), ConnectionMetadata: s.conn.addresses(),
 		CommandMetadata: events.CommandMetadata{Command: s.command, ExitCode: strconv.FormatUint(uint64(exit.Status), 10)},
 	}
 	if exit.Status != 0 || exit.Signal != "" {
@@ -107,21 +108,15 @@ func (s *session) execEvent(exit Exit) *events.Exec {
 	return e
 }
 
-func (s *session) subsystemEvent(err error) *events.Subsystem {
-	e := &events.Subsystem{
-		Metadata: s.meta(recorder.TypeSubsystem, recorder.CodeSubsystem), UserMetadata: s.conn.userMetadata(),
-		ConnectionMetadata: s.conn.connectionMetadata(), Name: s.subsystem,
-	}
-	if err != nil {
-		e.Code, e.Error = recorder.CodeSubsystemFailure, err.Error()
-	}
-	return e
+// addresses are both ends of the connection, as some events have them whatever the way here.
+func (c *Conn) addresses() events.ConnectionMetadata {
+	return events.ConnectionMetadata{RemoteAddr: c.wire.RemoteAddr().String(), LocalAddr: c.wire.LocalAddr().String()}
 }
 
 func (c *Conn) portEvent(addr string, err error) *events.PortForward {
 	e := &events.PortForward{
 		Metadata:     events.Metadata{Type: recorder.TypePortForward, Code: recorder.CodePortForward},
-		UserMetadata: c.userMetadata(), ConnectionMetadata: c.connectionMetadata(), Addr: addr,
+		UserMetadata: c.userMetadata(), ConnectionMetadata: c.addresses(), Addr: addr,
 		Status: events.Status{Success: err == nil},
 	}
 	if err != nil {

@@ -33,9 +33,6 @@ func (s *session) launch(ctx context.Context) (Program, error) {
 	p, err := s.conn.target.Runner.Start(ctx, Request{
 		Login: s.conn.User(), Command: s.command, Subsystem: s.subsystem, PTY: s.pty, Env: s.environment(), ClientEnv: s.env, SessionID: s.id, Conn: s.conn,
 	})
-	if s.subsystem != "" {
-		s.conn.srv.cfg.Emitter.Emit(s.subsystemEvent(err))
-	}
 	if err != nil {
 		s.abandon(ctx)
 		return nil, err
@@ -136,8 +133,12 @@ func (s *session) run(p Program) {
 	s.ch.Close()
 	srv.rx.Add(float64(s.conn.wire.read.Load()))
 	srv.tx.Add(float64(s.conn.wire.written.Load()))
-	if s.audited && !srv.abandoned.Load() {
+	switch {
+	case srv.abandoned.Load():
+	case s.audited:
 		s.finish(exit, interactive)
+	default:
+		srv.cfg.Emitter.Emit(s.conn.dataEvent(""))
 	}
 }
 
@@ -148,7 +149,7 @@ func (s *session) finish(exit Exit, interactive bool) {
 		s.emit(s.execEvent(exit))
 	}
 	if !s.recordedElsewhere() {
-		srv.cfg.Emitter.Emit(s.dataEvent())
+		srv.cfg.Emitter.Emit(s.conn.dataEvent(s.id))
 	}
 	if interactive {
 		s.emit(s.leaveEvent())

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -35,7 +36,7 @@ func (r LocalRunner) Start(ctx context.Context, req Request) (Program, error) {
 	}
 	cmd, err := shellCommand(req)
 	if err != nil {
-		return nil, err
+		return unlaunched{err}, nil
 	}
 	if req.PTY != nil {
 		return startTerminal(cmd, req.PTY)
@@ -136,3 +137,15 @@ func exitOf(err error) Exit {
 	}
 	return Exit{Status: uint32(exitErr.ExitCode())}
 }
+
+// unlaunched stands for a program that could not be started, of which the real node tells on its output.
+type unlaunched struct{ err error }
+
+func (u unlaunched) Run(_ io.Reader, out, _ io.Writer) Exit {
+	fmt.Fprintf(out, "Failed to launch: %v.\r\n", u.err)
+	return Exit{Status: 255}
+}
+
+func (unlaunched) Resize(uint32, uint32) {}
+func (unlaunched) Signal(string)         {}
+func (unlaunched) Kill()                 {}

@@ -44,6 +44,7 @@ func (c *Conn) forwardPort(ctx context.Context, nch ssh.NewChannel) {
 	}
 	go ssh.DiscardRequests(reqs)
 	sshutil.NewBuffers().Join(ch, target)
+	c.srv.cfg.Emitter.Emit(c.dataEvent(""))
 }
 
 func (c *Conn) dialPort(ctx context.Context, addr string) (io.ReadWriteCloser, error) {

@@ -101,9 +101,9 @@ func (s *Server) sshConfig(ctx context.Context, c *Conn) *ssh.ServerConfig {
 	cfg := &ssh.ServerConfig{
 		ServerVersion: sshutil.ServerVersion,
 		PublicKeyCallback: func(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			err := s.authenticate(ctx, c, meta, key)
-			if err != nil {
+			if err := s.authenticate(ctx, c, meta, key); err != nil {
 				s.cfg.Log.Info("login refused", "login", meta.User(), "remote", c.wire.RemoteAddr(), "err", err)
+				recorder.RefusedLogin(s.cfg.Emitter, meta, key, c.wire.RemoteAddr(), err)
 				return nil, err
 			}
 			return &ssh.Permissions{}, nil

@@ -83,7 +83,7 @@ func (s *session) refuse(req *ssh.Request, err error) {
 		req.Reply(false, []byte(err.Error()))
 		return
 	}
-	io.WriteString(s.ch.Stderr(), err.Error())
+	io.WriteString(s.ch.Stderr(), err.Error()+"\n")
 	req.Reply(false, []byte(err.Error()))
 	s.ch.Close()
 }
@@ -180,13 +180,10 @@ func (s *session) takePTY(r *ssh.Request) error {
 	return nil
 }
 
-// fill replaces sizes nobody gave by the real node's.
+// fill replaces a size nobody gave by the real node's. The terminal's type stays unknown.
 func (p *PTY) fill() {
 	if p.Width == 0 || p.Height == 0 {
 		p.Width, p.Height = 80, 25
-	}
-	if p.Term == "" {
-		p.Term = "xterm"
 	}
 }
 

@@ -79,8 +79,7 @@ func TestOpenSSHUnknownNode(t *testing.T) {
 	const unknown = "cccccccc-0000-4000-8000-000000000001"
 	args := r.openssh(t, "  ProxyCommand ssh -F $CONFIG -s proxy proxy:"+unknown+":0\n")
 	out, err := exec.Command("ssh", append(args, "node", "true")...).CombinedOutput()
-	// The client leaves at the refusal, before it prints the reason that came ahead of it.
-	if exitCode(err) != 255 || !strings.Contains(string(out), "subsystem request failed") {
+	if exitCode(err) != 255 || !strings.Contains(string(out), "unable to locate node matching UUID-like target "+unknown) || !strings.Contains(string(out), "subsystem request failed") {
 		t.Fatalf("exit %v, output %q", err, out)
 	}
 }

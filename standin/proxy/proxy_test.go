@@ -138,6 +138,7 @@ func TestForeignUserIsRefused(t *testing.T) {
 	if _, err := r.dialProxy(); err == nil || !strings.Contains(err.Error(), "unable to authenticate") {
 		t.Fatalf("error %v", err)
 	}
+	r.eventually("audit event of the refusal", func() bool { return len(r.auth.Events("auth")) == 1 })
 }
 
 func TestLoginNotInRoleIsRefusedByNode(t *testing.T) {

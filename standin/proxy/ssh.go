@@ -68,6 +68,7 @@ func (s *sshServer) sshConfig(ctx context.Context, u *userConn) *ssh.ServerConfi
 			u.identity, err = sshutil.CheckUser(key, meta.User(), cas.UserSSH)
 			if err != nil {
 				s.env.Log.Info("user refused", "remote", meta.RemoteAddr(), "err", err)
+				recorder.RefusedLogin(s.emitter, meta, key, meta.RemoteAddr(), err)
 				return nil, err
 			}
 			u.identity.Certificate = sshutil.Slim(u.identity.Certificate)
@@ -157,6 +158,9 @@ func (u *userConn) Request(_ *ssh.ServerConn, req *ssh.Request) {
 
 func (s *sshServer) recordsHere() bool { return recorder.AtProxy(s.cluster.Get().SessionRecording) }
 
+// refusalPause lets the reason of a refusal arrive before the refusal.
+const refusalPause = 10 * time.Millisecond
+
 // userSession is one session channel.
 type userSession struct {
 	*userConn
@@ -180,7 +184,7 @@ func (s *userSession) Request(ctx context.Context, req *ssh.Request) {
 	case "subsystem":
 		go s.subsystem(ctx, req)
 	default:
-		s.refuse(req, fmt.Errorf("(proxy) proxy doesn't support request type '%v'", req.Type))
+		go s.refuse(req, fmt.Errorf("(proxy) proxy doesn't support request type '%v'", req.Type))
 	}
 }
 
@@ -193,6 +197,10 @@ func (s *userSession) accept(req *ssh.Request) {
 func (s *userSession) refuse(req *ssh.Request, err error) {
 	s.srv.env.Log.Info("session request refused", "user", s.identity.User, "type", req.Type, "err", err)
 	fmt.Fprintln(s.ch.Stderr(), err)
+	if req.Type == "subsystem" {
+		// OpenSSH leaves at the refusal and prints only what it read before.
+		time.Sleep(refusalPause)
+	}
 	if req.WantReply {
 		req.Reply(false, []byte(err.Error()+"\n"))
 	}
