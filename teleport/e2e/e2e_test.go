@@ -17,6 +17,7 @@ import (
 
 	"shakedown.dev/shakedown/clusters"
 	"shakedown.dev/shakedown/clusters/embedded"
+	"shakedown.dev/shakedown/teleport/etcd"
 	"shakedown.dev/shakedown/teleport/helm"
 	"shakedown.dev/shakedown/teleport/lab"
 	"shakedown.dev/shakedown/teleport/tctl"
@@ -27,6 +28,8 @@ const (
 	// instead of the stand-in.
 	programsEnv = "SHAKEDOWN_TELEPORT"
 	chartEnv    = "SHAKEDOWN_TELEPORT_CHART"
+	// authsEnv set to 2 tries the real one with two auths, which share an etcd.
+	authsEnv = "SHAKEDOWN_AUTHS"
 	// clusterEnv names an embedded cluster that is up already, and is left up.
 	clusterEnv = "SHAKEDOWN_CLUSTER"
 
@@ -43,6 +46,7 @@ type system struct {
 	programs string
 	author   helm.Values
 	over     helm.Values // what the upgrade changes besides the version
+	etcd     etcd.Etcd   // zero: none is brought
 }
 
 // underTest is the stand-in, or the real Teleport if the environment names it.
@@ -53,11 +57,16 @@ func underTest(t *testing.T) system {
 		if chart == "" {
 			t.Fatalf("%s is set, %s is not", programsEnv, chartEnv)
 		}
-		return system{
+		s := system{
 			chart: helm.Ref{Chart: chart}, image: "public.ecr.aws/gravitational/teleport", version: "13.0.0-dev", next: "13.0.0-dev", programs: programs,
 			author: helm.Values{"proxy": helm.Values{"highAvailability": helm.Values{"replicaCount": 2, "minReadySeconds": 2}}, "terminationGracePeriodSeconds": 40},
 			over:   helm.Values{"log": helm.Values{"level": "DEBUG"}}, // another configuration rolls the pods
 		}
+		if os.Getenv(authsEnv) == "2" {
+			s.etcd = etcd.Etcd{Namespace: namespace, Run: "e2e"}
+			s.author = helm.Merge(helm.Merge(s.etcd.Values(), s.author), helm.Set(helm.Values{"replicaCount": 2, "minReadySeconds": 2}, "auth", "highAvailability"))
+		}
+		return s
 	}
 	return system{
 		chart: helm.Ref{Chart: helm.Standin, Version: "1.0.0"}, image: "shakedown.dev/standin", version: "1.0.0", next: "1.1.0", programs: standin(t),

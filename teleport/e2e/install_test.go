@@ -98,6 +98,16 @@ func (w world) install(t *testing.T) helm.Values {
 	if err := lab.EnsureSecret(ctx, w.kube, secret); err != nil {
 		t.Fatal(err)
 	}
+	if w.etcd.Namespace != "" {
+		if err := w.etcd.Ensure(ctx, w.kube); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := w.etcd.Remove(context.Background(), w.kube); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	c, err := w.chart.Load(ctx, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -238,14 +248,18 @@ func (w world) metrics(t *testing.T, proxies []pods.Pod) {
 
 func (w world) recording(t *testing.T, wallet *tctl.Wallet, sid string) {
 	t.Helper()
-	log, err := audit.Open(audit.Options{
-		Dial: w.cluster.DialContext, Address: w.facts.AuthHost() + ":3025",
-		Identity: func() *identity.Identity { return wallet.Get("load-0") },
-	})
-	if err != nil {
-		t.Fatal(err)
+	var log audit.Group // auths may keep their logs each on its own
+	for _, p := range w.pods(t, pods.Auth) {
+		one, err := audit.Open(audit.Options{
+			Dial: w.cluster.DialContext, Address: net.JoinHostPort(p.IP, pods.AuthPort),
+			Identity: func() *identity.Identity { return wallet.Get("load-0") },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer one.Close()
+		log = append(log, one)
 	}
-	defer log.Close()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		p, err := log.Play(t.Context(), sid)
