@@ -6,15 +6,12 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"shakedown.dev/shakedown/standin/faults"
 )
 
 func TestMain(m *testing.M) {
@@ -38,7 +35,7 @@ func TestScripts(t *testing.T) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ready": ready, "expand": expand, "signal": sendSignal, "recorded": recorded, "appears": appears},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ready": ready, "expand": expand, "signal": sendSignal, "says": says, "appears": appears},
 	})
 }
 
@@ -67,16 +64,16 @@ func ready(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("/readyz at %s did not answer %s: %s", args[0], want, last)
 }
 
-// recorded waits until the private record of a data directory names a fault.
-func recorded(ts *testscript.TestScript, _ bool, args []string) {
+// says waits until a file contains a text.
+func says(ts *testscript.TestScript, _ bool, args []string) {
 	deadline := time.Now().Add(10 * time.Second)
 	for {
-		b, _ := os.ReadFile(ts.MkAbs(filepath.Join(args[0], faults.RecordName)))
-		if strings.Contains(string(b), `"fault":"`+args[1]+`"`) {
+		b, _ := os.ReadFile(ts.MkAbs(args[0]))
+		if strings.Contains(string(b), args[1]) {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("%s is not recorded: %s", args[1], b)
+			ts.Fatalf("%s does not say %s: %s", args[0], args[1], b)
 		}
 		time.Sleep(20 * time.Millisecond) // another process: there is nothing to wait on
 	}
