@@ -99,6 +99,7 @@ func (s *Server) Handle(ctx context.Context, raw net.Conn, target Target) {
 
 func (s *Server) sshConfig(ctx context.Context, c *Conn) *ssh.ServerConfig {
 	cfg := &ssh.ServerConfig{
+		Config:        sshutil.Algorithms(),
 		ServerVersion: sshutil.ServerVersion,
 		PublicKeyCallback: func(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 			if err := s.authenticate(ctx, c, meta, key); err != nil {

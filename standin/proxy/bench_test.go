@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
-	"runtime/pprof"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,9 +34,7 @@ func TestBenchServer(t *testing.T) {
 	if os.Getenv(envBenchServer) == "" {
 		t.Skip("runs only as the server process of BenchmarkSession")
 	}
-	if os.Getenv("STANDIN_BENCH_PROFILE") != "" {
-		runtime.MemProfileRate = 1
-	}
+	debug.SetGCPercent(50) // as the program does
 	r := newRig(t)
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -62,14 +59,6 @@ func TestBenchServer(t *testing.T) {
 			runtime.GC()
 		}
 		debug.FreeOSMemory()
-		if path := os.Getenv("STANDIN_BENCH_PROFILE"); path != "" {
-			f, _ := os.Create(path)
-			pprof.Lookup("heap").WriteTo(f, 0)
-			f.Close()
-			f, _ = os.Create(path + ".g")
-			pprof.Lookup("goroutine").WriteTo(f, 1)
-			f.Close()
-		}
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		fmt.Printf("heap %d stack %d goroutines %d rss %d\n", m.HeapInuse, m.StackInuse, runtime.NumGoroutine(), rss(t, os.Getpid()))

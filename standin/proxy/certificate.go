@@ -18,7 +18,10 @@ import (
 
 // webCertificate is the web port's TLS: the configured key pairs, else a self-signed certificate.
 func webCertificate(env process.Env) (*tls.Config, error) {
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{alpnHTTP1}, SessionTicketsDisabled: true}
+	cfg := &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{alpnHTTP1}, SessionTicketsDisabled: true,
+		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384},
+	}
 	for _, pair := range env.Config.Proxy.KeyPairs {
 		cert, err := tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile)
 		if err != nil {

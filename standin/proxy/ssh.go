@@ -59,6 +59,7 @@ func (s *sshServer) handle(ctx context.Context, conn net.Conn) {
 
 func (s *sshServer) sshConfig(ctx context.Context, u *userConn) *ssh.ServerConfig {
 	cfg := &ssh.ServerConfig{
+		Config:        sshutil.Algorithms(),
 		ServerVersion: sshutil.ServerVersion,
 		PublicKeyCallback: func(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 			cas, err := s.env.Auth.Authorities(ctx)

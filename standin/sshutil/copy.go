@@ -8,7 +8,7 @@ import (
 
 // Sizes of the copy buffers: an idle direction of a session holds the small one only.
 const (
-	smallBuffer = 2 << 10
+	smallBuffer = 1 << 10
 	largeBuffer = 32 << 10
 )
 

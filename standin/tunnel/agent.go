@@ -61,8 +61,9 @@ func (p *Pool) handshake(ctx context.Context, raw net.Conn, a *agent) (ssh.Conn,
 	timer := time.AfterFunc(sshutil.HandshakeTimeout, func() { raw.Close() })
 	defer timer.Stop()
 	return ssh.NewClientConn(raw, "proxy", &ssh.ClientConfig{
-		User: p.cfg.UUID,
-		Auth: []ssh.AuthMethod{ssh.PublicKeys(p.cfg.HostKey)},
+		Config: sshutil.Algorithms(),
+		User:   p.cfg.UUID,
+		Auth:   []ssh.AuthMethod{ssh.PublicKeys(p.cfg.HostKey)},
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
 			cas, err := p.cfg.HostCAs(ctx)
 			if err != nil {

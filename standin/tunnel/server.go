@@ -59,6 +59,7 @@ func (s *Server) Handle(ctx context.Context, conn net.Conn) {
 
 func (s *Server) sshConfig(ctx context.Context) *ssh.ServerConfig {
 	cfg := &ssh.ServerConfig{
+		Config:        sshutil.Algorithms(),
 		ServerVersion: sshutil.ServerVersion,
 		PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 			cas, err := s.cfg.HostCAs(ctx)
