@@ -26,7 +26,8 @@ func getenv(key string) string { return os.Getenv(key) }
 type startOptions struct {
 	Config, DiagAddr, Apply  string
 	NodeName, Roles, Token   string
-	AuthServers              []string
+	Labels, AdvertiseIP      string
+	AuthServers, CAPins      []string
 	BehaveAs                 string
 	Insecure, Debug, NoGrace bool
 }
@@ -40,6 +41,7 @@ func parseStart(args []string) (startOptions, error) {
 		{Name: "debug", Short: "d", Switch: &o.Debug}, {Name: "nodename", Text: &o.NodeName},
 		{Name: "roles", Short: "r", Text: &o.Roles}, {Name: "token", Text: &o.Token},
 		{Name: "auth-server", List: &o.AuthServers}, {Name: "behave-as", Text: &o.BehaveAs},
+		{Name: "ca-pin", List: &o.CAPins}, {Name: "labels", Text: &o.Labels}, {Name: "advertise-ip", Text: &o.AdvertiseIP},
 		{Name: "pid-file", Text: &ignored}, {Name: "bootstrap", Text: &ignored},
 	})
 	if err == nil && len(rest) > 0 {
@@ -89,10 +91,7 @@ func newDaemon(o startOptions, get func(string) string, s Streams) (*daemon, err
 	if err != nil {
 		return nil, err
 	}
-	if o.Config == "" {
-		o.Config = config.DefaultPath
-	}
-	cfg, err := config.Load(o.Config, env.Behaviour.StrictKeys)
+	cfg, err := loadConfig(o.Config, env.Behaviour.StrictKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +114,18 @@ func newDaemon(o startOptions, get func(string) string, s Streams) (*daemon, err
 	d.registry = process.NewRegistry(env.Behaviour, env.Scale, d.health)
 	d.super = &process.Supervisor{Behaviour: env.Behaviour, Faults: d.faults, Health: d.health, Log: d.log}
 	return d, nil
+}
+
+// loadConfig reads the file given, or the one at the usual place; where there is
+// none the flags and the defaults have to do, as in the real program.
+func loadConfig(path string, strict bool) (*config.Config, error) {
+	if path != "" {
+		return config.Load(path, strict)
+	}
+	if _, err := os.Stat(config.DefaultPath); err == nil {
+		return config.Load(config.DefaultPath, strict)
+	}
+	return config.Parse("defaults", nil, strict)
 }
 
 // override lets flags and the section teleport.standin win over the file.
@@ -146,10 +157,30 @@ func override(cfg *config.Config, o startOptions, env *environment) error {
 	if o.Token != "" {
 		cfg.Global.JoinParams = config.JoinParams{Method: "token", TokenName: o.Token}
 	}
-	if len(o.AuthServers) > 0 {
-		cfg.Global.AuthServers, cfg.Global.AuthServer, cfg.Global.ProxyServer = o.AuthServers, "", ""
+	if o.AdvertiseIP != "" {
+		cfg.Global.AdvertiseIP = o.AdvertiseIP
 	}
-	return setRoles(cfg, o.Roles)
+	if len(o.CAPins) > 0 {
+		cfg.Global.CAPin = o.CAPins
+	}
+	if len(o.AuthServers) > 0 {
+		cfg.SetAuthServers(o.AuthServers)
+	}
+	return errors.Join(setLabels(cfg, o.Labels), setRoles(cfg, o.Roles))
+}
+
+func setLabels(cfg *config.Config, labels string) error {
+	for _, pair := range split(labels) {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return fmt.Errorf("--labels: %q is not key=value", pair)
+		}
+		if cfg.SSH.Labels == nil {
+			cfg.SSH.Labels = map[string]string{}
+		}
+		cfg.SSH.Labels[key] = value
+	}
+	return nil
 }
 
 func setRoles(cfg *config.Config, roles string) error {

@@ -131,6 +131,9 @@ func (c *Config) complete() {
 	if g.AuthToken != "" {
 		g.JoinParams = JoinParams{Method: "token", TokenName: g.AuthToken}
 	}
+	if len(g.AuthServers) > 0 {
+		c.SetAuthServers(g.AuthServers)
+	}
 	g.JoinParams.Method = cmp.Or(g.JoinParams.Method, "token")
 	c.completeAuth()
 	c.completeProxy()
@@ -168,6 +171,20 @@ func (c *Config) completeProxy() {
 	p.KubeAddr = withPort(p.KubeAddr, "3026")
 	if p.CertFile != "" {
 		p.KeyPairs = append(p.KeyPairs, KeyPair{KeyFile: p.KeyFile, CertFile: p.CertFile})
+	}
+}
+
+// SetAuthServers says where the auth is. Up to v2 a proxy's web address may stand
+// there too; the real program finds out by trying, here ports 443 and 3080 tell.
+func (c *Config) SetAuthServers(addrs []string) {
+	g := &c.Global
+	g.AuthServers, g.AuthServer, g.ProxyServer = nil, "", ""
+	for _, addr := range addrs {
+		if _, port, _ := net.SplitHostPort(addr); port == "443" || port == "3080" {
+			g.ProxyServer = addr
+			return
+		}
+		g.AuthServers = append(g.AuthServers, withPort(addr, "3025"))
 	}
 }
 

@@ -94,6 +94,16 @@ func TestDefaultsOfOldConfigurations(t *testing.T) {
 	}
 }
 
+func TestAProxyAmongTheAuthServers(t *testing.T) {
+	c, err := Parse("f", []byte("teleport: {auth_servers: [\"p.example.com:443\"]}\n"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Global.ProxyServer != "p.example.com:443" || c.AuthAddresses() != nil {
+		t.Errorf("proxy %q, auths %v", c.Global.ProxyServer, c.AuthAddresses())
+	}
+}
+
 func TestWhatIsRefused(t *testing.T) {
 	for _, row := range []struct{ name, yaml, want string }{
 		{"an unknown key names its line and what is allowed", "version: v3\nauth_service:\n  cheese: 1\n", "f:3: unknown key auth_service.cheese, allowed here: authentication, "},
