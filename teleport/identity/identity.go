@@ -3,7 +3,9 @@
 package identity
 
 import (
+	"bytes"
 	"crypto"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
@@ -74,6 +76,12 @@ func (i *Identity) Allows(login string) bool {
 	return slices.Contains(i.Logins, login)
 }
 
+// Dear tells whether signing with the key costs milliseconds: RSA does, ECDSA and Ed25519 do not.
+func (i *Identity) Dear() bool {
+	_, is := i.key.(*rsa.PrivateKey)
+	return is
+}
+
 // ServerName is the name an auth server of the cluster shows in TLS: the hex form of the cluster's name
 // under teleport.cluster.local (FACTS: Teleport's EncodeClusterName).
 func ServerName(cluster string) string {
@@ -120,4 +128,21 @@ func (i *Identity) HostKeyCallback() ssh.HostKeyCallback {
 		return false
 	}}
 	return i.hostCheck(checker)
+}
+
+// With is the identity with another key, and the certificates for it: SSH in the form of authorized_keys, TLS as PEM.
+func (i *Identity) With(key crypto.PrivateKey, sshCert, tlsCert []byte) (*Identity, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	file := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	file = append(append(file, bytes.TrimSpace(sshCert)...), '\n')
+	file = append(append(file, bytes.TrimSpace(tlsCert)...), '\n')
+	for line := range bytes.Lines(i.file) {
+		if bytes.HasPrefix(line, []byte("@cert-authority")) {
+			file = append(file, line...)
+		}
+	}
+	return Parse(append(file, i.rootPEM...))
 }

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shakedown.dev/shakedown/teleport/identity"
 	"shakedown.dev/shakedown/teleport/ssh/sshtest"
 )
 
@@ -125,11 +126,11 @@ func TestFailedHidesSecrets(t *testing.T) {
 func TestWallet(t *testing.T) {
 	f := newFake(t)
 	folder := filepath.Join(t.TempDir(), "identities")
-	w, err := NewWallet(t.Context(), Tctl{f.run}, folder, time.Hour, "", "load-0", "load-1")
+	w, err := NewWallet(t.Context(), WalletOptions{Tctl: Tctl{f.run}, Folder: folder, TTL: time.Hour, Users: []string{"load-0", "load-1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, user := range w.Users() {
+	for _, user := range w.Users {
 		info, err := os.Stat(w.Path(user))
 		if err != nil || info.Mode().Perm() != 0o600 || w.Get(user).User != user {
 			t.Errorf("%s: %v, %v", user, info, err)
@@ -144,8 +145,20 @@ func TestWallet(t *testing.T) {
 	if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the folder is still there: %v", err)
 	}
+	var rekeyed string
+	rekey := func(_ context.Context, id *identity.Identity) (*identity.Identity, error) {
+		rekeyed = id.User
+		return id, nil
+	}
+	w, err = NewWallet(t.Context(), WalletOptions{Tctl: Tctl{f.run}, Folder: folder, TTL: time.Hour, Users: []string{"load-0"}, Rekey: rekey})
+	if err != nil || rekeyed != "load-0" {
+		t.Errorf("rekeyed %q, %v", rekeyed, err)
+	}
+	if err := w.Destroy(); err != nil {
+		t.Error(err)
+	}
 	f.fail = errors.New("no auth")
-	if _, err := NewWallet(t.Context(), Tctl{f.run}, folder, time.Hour, "", "load-0"); err == nil {
+	if _, err := NewWallet(t.Context(), WalletOptions{Tctl: Tctl{f.run}, Folder: folder, TTL: time.Hour, Users: []string{"load-0"}}); err == nil {
 		t.Error("a wallet without identities was made")
 	}
 	if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
@@ -157,7 +170,7 @@ func TestWalletRenews(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "identities")
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
-		w, err := NewWallet(t.Context(), Tctl{f.run}, folder, time.Hour, "", "load-0")
+		w, err := NewWallet(t.Context(), WalletOptions{Tctl: Tctl{f.run}, Folder: folder, TTL: time.Hour, Users: []string{"load-0"}})
 		if err != nil {
 			t.Fatal(err)
 		}

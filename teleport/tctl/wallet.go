@@ -16,32 +16,36 @@ import (
 // Wallet keeps the identities of a run's users, in memory and as files of mode 0600 in a private folder, and
 // renews them before they end. It is safe for use by many goroutines.
 type Wallet struct {
-	tctl        Tctl
-	folder      string
-	ttl         time.Duration
-	kubeCluster string
+	WalletOptions
 
-	mu    sync.RWMutex
-	users []string
-	ids   map[string]*identity.Identity
+	mu  sync.RWMutex
+	ids map[string]*identity.Identity
 }
 
-// NewWallet signs an identity for each user. The folder is made, with mode 0700.
-func NewWallet(ctx context.Context, t Tctl, folder string, ttl time.Duration, kubeCluster string, users ...string) (*Wallet, error) {
-	w := &Wallet{tctl: t, folder: folder, ttl: ttl, kubeCluster: kubeCluster, users: users, ids: map[string]*identity.Identity{}}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+// WalletOptions say whose identities a Wallet keeps.
+type WalletOptions struct {
+	Tctl        Tctl
+	Folder      string // private: made with mode 0700
+	TTL         time.Duration
+	KubeCluster string // the identities are good for this Kubernetes cluster too
+	Users       []string
+	// Rekey, if not nil, changes each new identity's key for a cheaper one (audit.Rekeyer).
+	Rekey func(context.Context, *identity.Identity) (*identity.Identity, error)
+}
+
+// NewWallet signs an identity for each user. On error nothing is left in the folder.
+func NewWallet(ctx context.Context, opts WalletOptions) (*Wallet, error) {
+	w := &Wallet{WalletOptions: opts, ids: map[string]*identity.Identity{}}
+	if err := os.MkdirAll(w.Folder, 0o700); err != nil {
 		return nil, err
 	}
-	for _, user := range users {
+	for _, user := range w.Users {
 		if err := w.sign(ctx, user); err != nil {
 			return nil, errors.Join(err, w.Destroy())
 		}
 	}
 	return w, nil
 }
-
-// Users are the names, in the order given.
-func (w *Wallet) Users() []string { return w.users }
 
 // Get gives a user's present identity, or nil if there is no such user.
 func (w *Wallet) Get(user string) *identity.Identity {
@@ -51,7 +55,7 @@ func (w *Wallet) Get(user string) *identity.Identity {
 }
 
 // Path is the user's identity file.
-func (w *Wallet) Path(user string) string { return filepath.Join(w.folder, user+".identity") }
+func (w *Wallet) Path(user string) string { return filepath.Join(w.Folder, user+".identity") }
 
 // Keep renews each identity when a third of its life is left, until ctx ends. A renewal that fails is logged and
 // tried again after a minute: the identity is good for some time yet.
@@ -64,11 +68,11 @@ func (w *Wallet) Keep(ctx context.Context, log *slog.Logger) {
 			return
 		case <-timer.C:
 		}
-		next := w.ttl
-		for _, user := range w.users {
+		next := w.TTL
+		for _, user := range w.Users {
 			wait := w.due(user, time.Now())
 			if wait <= 0 {
-				wait = w.ttl * 2 / 3
+				wait = w.TTL * 2 / 3
 				if err := w.sign(ctx, user); err != nil && ctx.Err() == nil {
 					log.Warn("an identity was not renewed", "user", user, "err", err)
 					wait = time.Minute
@@ -82,13 +86,18 @@ func (w *Wallet) Keep(ctx context.Context, log *slog.Logger) {
 
 // due is how long it is until the identity should be renewed.
 func (w *Wallet) due(user string, now time.Time) time.Duration {
-	return w.Get(user).Expires.Sub(now) - w.ttl/3
+	return w.Get(user).Expires.Sub(now) - w.TTL/3
 }
 
 func (w *Wallet) sign(ctx context.Context, user string) error {
-	id, err := w.tctl.Sign(ctx, user, w.ttl, w.kubeCluster)
+	id, err := w.Tctl.Sign(ctx, user, w.TTL, w.KubeCluster)
 	if err != nil {
 		return err
+	}
+	if w.Rekey != nil {
+		if id, err = w.Rekey(ctx, id); err != nil {
+			return err
+		}
 	}
 	if id.User != user {
 		return fmt.Errorf("sign %s: the certificate is of %s", user, id.User)
@@ -105,12 +114,12 @@ func (w *Wallet) sign(ctx context.Context, user string) error {
 // Destroy deletes the files and the folder. Identities that were handed out stay usable until they end.
 func (w *Wallet) Destroy() error {
 	var errs []error
-	for _, user := range w.users {
+	for _, user := range w.Users {
 		if err := os.Remove(w.Path(user)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
-	if err := os.Remove(w.folder); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(w.Folder); err != nil && !errors.Is(err, os.ErrNotExist) {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
