@@ -131,7 +131,7 @@ func (w world) wallet(t *testing.T) *tctl.Wallet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wallet, err := tctl.NewWallet(t.Context(), tctl.WalletOptions{
+	wallet, err := tctl.OpenWallet(t.Context(), tctl.WalletOptions{
 		Tctl: w.tctl, Folder: t.TempDir() + "/identities", TTL: time.Hour, KubeCluster: w.facts.ProxyHost(), Users: users,
 		Rekey: audit.Rekeyer(audit.Options{Dial: w.cluster.DialContext, Address: w.facts.AuthHost() + ":3025"}, w.facts.ProxyHost()),
 	})

@@ -126,11 +126,11 @@ func TestFailedHidesSecrets(t *testing.T) {
 func TestWallet(t *testing.T) {
 	f := newFake(t)
 	folder := filepath.Join(t.TempDir(), "identities")
-	w, err := NewWallet(t.Context(), WalletOptions{Tctl: Tctl{f.run}, Folder: folder, TTL: time.Hour, Users: []string{"load-0", "load-1"}})
+	w, err := OpenWallet(t.Context(), WalletOptions{Tctl: Tctl{f.run}, Folder: folder, TTL: time.Hour, Users: []string{"load-0", "load-1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, user := range w.Users {
+	for _, user := range w.Users() {
 		info, err := os.Stat(w.Path(user))
 		if err != nil || info.Mode().Perm() != 0o600 || w.Get(user).User != user {
 			t.Errorf("%s: %v, %v", user, info, err)
@@ -150,7 +150,7 @@ func TestWallet(t *testing.T) {
 		rekeyed = id.User
 		return id, nil
 	}
-	w, err = NewWallet(t.Context(), WalletOptions{Tctl: Tctl{f.run}, Folder: folder, TTL: time.Hour, Users: []string{"load-0"}, Rekey: rekey})
+	w, err = OpenWallet(t.Context(), WalletOptions{Tctl: Tctl{f.run}, Folder: folder, TTL: time.Hour, Users: []string{"load-0"}, Rekey: rekey})
 	if err != nil || rekeyed != "load-0" {
 		t.Errorf("rekeyed %q, %v", rekeyed, err)
 	}
@@ -158,7 +158,7 @@ func TestWallet(t *testing.T) {
 		t.Error(err)
 	}
 	f.fail = errors.New("no auth")
-	if _, err := NewWallet(t.Context(), WalletOptions{Tctl: Tctl{f.run}, Folder: folder, TTL: time.Hour, Users: []string{"load-0"}}); err == nil {
+	if _, err := OpenWallet(t.Context(), WalletOptions{Tctl: Tctl{f.run}, Folder: folder, TTL: time.Hour, Users: []string{"load-0"}}); err == nil {
 		t.Error("a wallet without identities was made")
 	}
 	if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
@@ -170,7 +170,7 @@ func TestWalletRenews(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "identities")
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
-		w, err := NewWallet(t.Context(), WalletOptions{Tctl: Tctl{f.run}, Folder: folder, TTL: time.Hour, Users: []string{"load-0"}})
+		w, err := OpenWallet(t.Context(), WalletOptions{Tctl: Tctl{f.run}, Folder: folder, TTL: time.Hour, Users: []string{"load-0"}})
 		if err != nil {
 			t.Fatal(err)
 		}

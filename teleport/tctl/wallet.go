@@ -16,7 +16,7 @@ import (
 // Wallet keeps the identities of a run's users, in memory and as files of mode 0600 in a private folder, and
 // renews them before they end. It is safe for use by many goroutines.
 type Wallet struct {
-	WalletOptions
+	opts WalletOptions
 
 	mu  sync.RWMutex
 	ids map[string]*identity.Identity
@@ -33,19 +33,27 @@ type WalletOptions struct {
 	Rekey func(context.Context, *identity.Identity) (*identity.Identity, error)
 }
 
-// NewWallet signs an identity for each user. On error nothing is left in the folder.
-func NewWallet(ctx context.Context, opts WalletOptions) (*Wallet, error) {
-	w := &Wallet{WalletOptions: opts, ids: map[string]*identity.Identity{}}
-	if err := os.MkdirAll(w.Folder, 0o700); err != nil {
+// NewWallet is OpenWallet without rekeying.
+func NewWallet(ctx context.Context, t Tctl, folder string, ttl time.Duration, kubeCluster string, users ...string) (*Wallet, error) {
+	return OpenWallet(ctx, WalletOptions{Tctl: t, Folder: folder, TTL: ttl, KubeCluster: kubeCluster, Users: users})
+}
+
+// OpenWallet signs an identity for each user. On error nothing is left in the folder.
+func OpenWallet(ctx context.Context, opts WalletOptions) (*Wallet, error) {
+	w := &Wallet{opts: opts, ids: map[string]*identity.Identity{}}
+	if err := os.MkdirAll(w.opts.Folder, 0o700); err != nil {
 		return nil, err
 	}
-	for _, user := range w.Users {
+	for _, user := range w.opts.Users {
 		if err := w.sign(ctx, user); err != nil {
 			return nil, errors.Join(err, w.Destroy())
 		}
 	}
 	return w, nil
 }
+
+// Users are the names, in the order given.
+func (w *Wallet) Users() []string { return w.opts.Users }
 
 // Get gives a user's present identity, or nil if there is no such user.
 func (w *Wallet) Get(user string) *identity.Identity {
@@ -55,7 +63,7 @@ func (w *Wallet) Get(user string) *identity.Identity {
 }
 
 // Path is the user's identity file.
-func (w *Wallet) Path(user string) string { return filepath.Join(w.Folder, user+".identity") }
+func (w *Wallet) Path(user string) string { return filepath.Join(w.opts.Folder, user+".identity") }
 
 // Keep renews each identity when a third of its life is left, until ctx ends. A renewal that fails is logged and
 // tried again after a minute: the identity is good for some time yet.
@@ -68,11 +76,11 @@ func (w *Wallet) Keep(ctx context.Context, log *slog.Logger) {
 			return
 		case <-timer.C:
 		}
-		next := w.TTL
-		for _, user := range w.Users {
+		next := w.opts.TTL
+		for _, user := range w.opts.Users {
 			wait := w.due(user, time.Now())
 			if wait <= 0 {
-				wait = w.TTL * 2 / 3
+				wait = w.opts.TTL * 2 / 3
 				if err := w.sign(ctx, user); err != nil && ctx.Err() == nil {
 					log.Warn("an identity was not renewed", "user", user, "err", err)
 					wait = time.Minute
@@ -86,16 +94,16 @@ func (w *Wallet) Keep(ctx context.Context, log *slog.Logger) {
 
 // due is how long it is until the identity should be renewed.
 func (w *Wallet) due(user string, now time.Time) time.Duration {
-	return w.Get(user).Expires.Sub(now) - w.TTL/3
+	return w.Get(user).Expires.Sub(now) - w.opts.TTL/3
 }
 
 func (w *Wallet) sign(ctx context.Context, user string) error {
-	id, err := w.Tctl.Sign(ctx, user, w.TTL, w.KubeCluster)
+	id, err := w.opts.Tctl.Sign(ctx, user, w.opts.TTL, w.opts.KubeCluster)
 	if err != nil {
 		return err
 	}
-	if w.Rekey != nil {
-		if id, err = w.Rekey(ctx, id); err != nil {
+	if w.opts.Rekey != nil {
+		if id, err = w.opts.Rekey(ctx, id); err != nil {
 			return err
 		}
 	}
@@ -114,12 +122,12 @@ func (w *Wallet) sign(ctx context.Context, user string) error {
 // Destroy deletes the files and the folder. Identities that were handed out stay usable until they end.
 func (w *Wallet) Destroy() error {
 	var errs []error
-	for _, user := range w.Users {
+	for _, user := range w.opts.Users {
 		if err := os.Remove(w.Path(user)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
-	if err := os.Remove(w.Folder); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(w.opts.Folder); err != nil && !errors.Is(err, os.ErrNotExist) {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
