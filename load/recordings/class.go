@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"hash/fnv"
-	"math"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -149,8 +149,8 @@ func sampled(seed uint64, id string, share float64) bool {
 		return true
 	}
 	h := fnv.New64a()
-	fmt.Fprint(h, seed, " ", id)
-	return float64(h.Sum64()) < share*math.MaxUint64
+	h.Write([]byte(id))
+	return rand.New(rand.NewPCG(seed, h.Sum64())).Float64() < share
 }
 
 // write puts a recording into its class for good.
