@@ -63,7 +63,7 @@ func underTest(t *testing.T) system {
 			over:   helm.Values{"log": helm.Values{"level": "DEBUG"}}, // another configuration rolls the pods
 		}
 		if os.Getenv(authsEnv) == "2" {
-			s.etcd = etcd.Etcd{Namespace: namespace, Run: "e2e"}
+			s.etcd = etcd.Etcd{Namespace: namespace, Run: "e2e", ProxyToken: "token-of-the-proxies-in-a-lab"}
 			s.author = helm.Merge(helm.Merge(s.etcd.Values(), s.author), helm.Set(helm.Values{"replicaCount": 2, "minReadySeconds": 2}, "auth", "highAvailability"))
 		}
 		return s

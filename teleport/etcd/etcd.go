@@ -33,6 +33,9 @@ type Etcd struct {
 	Namespace string
 	Image     string // empty: the one that the embedded cluster has built in
 	Run       string // label of the run
+	// ProxyToken lets the proxies join. The chart's own token is good until the year 3000, which is more than
+	// etcd's longest lease (9 000 000 000 s): an auth that is to store it ends with "too large lease TTL".
+	ProxyToken string
 }
 
 // builtin is the image of kubelite that runs etcd with etcd's own flags.
@@ -54,13 +57,20 @@ func (e Etcd) host() string { return e.name() + "." + e.Namespace + ".svc.cluste
 // one node, where their files would get into each other's way.
 func (e Etcd) Values() helm.Values {
 	file := func(name string) string { return secretFolder + "/" + name }
+	storage := helm.Values{
+		"type": "etcd", "peers": []any{"https://" + e.host() + ":2379"}, "prefix": "/teleport",
+		"tls_cert_file": file(corev1.TLSCertKey), "tls_key_file": file(corev1.TLSPrivateKeyKey), "tls_ca_file": file("ca.crt"),
+	}
+	join := helm.Values{"method": "token", "token_name": e.ProxyToken}
 	return helm.Values{
-		"persistence": helm.Values{"enabled": false},
+		"persistence":      helm.Values{"enabled": false},
+		"createProxyToken": false,
+		"proxy":            helm.Values{"teleportConfig": helm.Values{"teleport": helm.Values{"join_params": join}}},
 		"auth": helm.Values{
-			"teleportConfig": helm.Values{"teleport": helm.Values{"storage": helm.Values{
-				"type": "etcd", "peers": []any{"https://" + e.host() + ":2379"}, "prefix": "/teleport",
-				"tls_cert_file": file(corev1.TLSCertKey), "tls_key_file": file(corev1.TLSPrivateKeyKey), "tls_ca_file": file("ca.crt"),
-			}}},
+			"teleportConfig": helm.Values{
+				"teleport":     helm.Values{"storage": storage},
+				"auth_service": helm.Values{"tokens": []any{"proxy:" + e.ProxyToken}},
+			},
 			"extraVolumes":      []any{helm.Values{"name": "etcd-tls", "secret": helm.Values{"secretName": e.name() + "-client"}}},
 			"extraVolumeMounts": []any{helm.Values{"name": "etcd-tls", "mountPath": secretFolder, "readOnly": true}},
 		},

@@ -57,7 +57,10 @@ func TestEnsure(t *testing.T) {
 
 // TestValues proves that what the values mount is what they name.
 func TestValues(t *testing.T) {
-	v := Etcd{Namespace: "lab"}.Values()
+	v := Etcd{Namespace: "lab", ProxyToken: "secret"}.Values()
+	if tokens, _ := helm.Get(v, "auth", "teleportConfig", "auth_service", "tokens"); tokens.([]any)[0] != "proxy:secret" {
+		t.Errorf("tokens are %v", tokens)
+	}
 	ca, ok := helm.Get(v, "auth", "teleportConfig", "teleport", "storage", "tls_ca_file")
 	if !ok || ca != secretFolder+"/ca.crt" {
 		t.Errorf("tls_ca_file is %v", ca)

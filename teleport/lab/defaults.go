@@ -4,6 +4,7 @@ package lab
 
 import (
 	"fmt"
+	"slices"
 
 	"shakedown.dev/shakedown/teleport/helm"
 )
@@ -40,6 +41,7 @@ type rule struct {
 	path   []string
 	reason string
 	value  func(Facts, helm.Values) any // nil: not wanted now
+	adds   bool                         // to what the author says, instead of giving way to it
 }
 
 // Fill gives the author's values completed, and what was added, in a fixed order.
@@ -47,7 +49,7 @@ func Fill(f Facts, author helm.Values) (helm.Values, []Default) {
 	values := helm.Merge(author, nil)
 	var added []Default
 	for _, r := range rules() {
-		if _, said := helm.Get(values, r.path...); said {
+		if _, said := helm.Get(values, r.path...); said && !r.adds {
 			continue
 		}
 		value := r.value(f, values)
@@ -62,29 +64,38 @@ func Fill(f Facts, author helm.Values) (helm.Values, []Default) {
 
 func rules() []rule {
 	return []rule{
-		{[]string{"clusterName"}, "agents join at the name that the proxies give out; under any name but the Service's own they are sent elsewhere and never join",
-			func(f Facts, _ helm.Values) any { return f.ProxyHost() }},
-		{[]string{"proxyListenerMode"}, "one port carries SSH, tunnels and Kubernetes",
-			func(Facts, helm.Values) any { return "multiplex" }},
-		{[]string{"tls", "existingSecretName"}, "the chart runs one proxy only unless they share a certificate; a self-signed one is made",
-			func(f Facts, v helm.Values) any { return when(proxies(v) != 1, f.TLSSecret()) }},
-		{[]string{"insecureSkipProxyTLSVerify"}, "the certificate is self-signed",
-			func(f Facts, v helm.Values) any { return when(secretOf(v) == f.TLSSecret() || secretOf(v) == "", true) }},
-		{[]string{"service", "type"}, "no load balancer gives addresses here: Helm would wait for one in vain",
-			func(f Facts, _ helm.Values) any { return when(!f.LoadBalancer, "ClusterIP") }},
-		{[]string{"persistence", "enabled"}, "the cluster has no default StorageClass: a claim would stay Pending",
-			func(f Facts, _ helm.Values) any { return when(f.StorageClass == "", false) }},
-		{[]string{"auth", "highAvailability", "replicaCount"}, "teleport-cluster 13 lets the proxies' replica count leak into the auth's",
-			func(_ Facts, v helm.Values) any { return authsIfUnsaid(v) }},
-		{[]string{"persistence", "enabled"}, "several auths keep their state in etcd, and one claim would tie them to one node",
-			func(f Facts, v helm.Values) any { return when(f.Standin && Auths(v) > 1, false) }},
-		{[]string{"etcd", "enabled"}, "several auths need storage that they share",
-			func(f Facts, v helm.Values) any { return when(f.Standin && Auths(v) > 1, true) }},
-		{[]string{"auth", "teleportConfig", "auth_service", "tokens"}, "agents join with a static token",
-			func(f Facts, _ helm.Values) any {
-				return when(f.AgentToken != "", []any{"node:" + f.AgentToken})
-			}},
+		{path: []string{"clusterName"}, reason: "agents join at the name that the proxies give out; under any name but the Service's own they are sent elsewhere and never join",
+			value: func(f Facts, _ helm.Values) any { return f.ProxyHost() }},
+		{path: []string{"proxyListenerMode"}, reason: "one port carries SSH, tunnels and Kubernetes",
+			value: func(Facts, helm.Values) any { return "multiplex" }},
+		{path: []string{"tls", "existingSecretName"}, reason: "the chart runs one proxy only unless they share a certificate; a self-signed one is made",
+			value: func(f Facts, v helm.Values) any { return when(proxies(v) != 1, f.TLSSecret()) }},
+		{path: []string{"insecureSkipProxyTLSVerify"}, reason: "the certificate is self-signed",
+			value: func(f Facts, v helm.Values) any { return when(secretOf(v) == f.TLSSecret() || secretOf(v) == "", true) }},
+		{path: []string{"service", "type"}, reason: "no load balancer gives addresses here: Helm would wait for one in vain",
+			value: func(f Facts, _ helm.Values) any { return when(!f.LoadBalancer, "ClusterIP") }},
+		{path: []string{"persistence", "enabled"}, reason: "the cluster has no default StorageClass: a claim would stay Pending",
+			value: func(f Facts, _ helm.Values) any { return when(f.StorageClass == "", false) }},
+		{path: []string{"auth", "highAvailability", "replicaCount"}, reason: "teleport-cluster 13 lets the proxies' replica count leak into the auth's",
+			value: func(_ Facts, v helm.Values) any { return authsIfUnsaid(v) }},
+		{path: []string{"persistence", "enabled"}, reason: "several auths keep their state in etcd, and one claim would tie them to one node",
+			value: func(f Facts, v helm.Values) any { return when(f.Standin && Auths(v) > 1, false) }},
+		{path: []string{"etcd", "enabled"}, reason: "several auths need storage that they share",
+			value: func(f Facts, v helm.Values) any { return when(f.Standin && Auths(v) > 1, true) }},
+		{path: []string{"auth", "teleportConfig", "auth_service", "tokens"}, reason: "agents join with a static token",
+			adds: true, value: agentToken},
 	}
+}
+
+// agentToken is the author's static tokens with the agents' among them; nil if there is none or it is there.
+func agentToken(f Facts, v helm.Values) any {
+	got, _ := helm.Get(v, "auth", "teleportConfig", "auth_service", "tokens")
+	tokens, _ := got.([]any)
+	token := any("node:" + f.AgentToken)
+	if f.AgentToken == "" || slices.Contains(tokens, token) {
+		return nil
+	}
+	return append(slices.Clone(tokens), token)
 }
 
 // when is value if the condition holds, else nothing.
@@ -145,7 +156,7 @@ func dotted(path []string) string {
 
 func shown(path []string, value any) any {
 	if path[len(path)-1] == "tokens" {
-		return "[node:…]"
+		return "[…]"
 	}
 	return value
 }

@@ -38,6 +38,8 @@ func TestFill(t *testing.T) {
 		{"several auths of the stand-in share an etcd", Facts{Release: "r", Namespace: "n", StorageClass: "s", LoadBalancer: true, Standin: true}, "auth: {highAvailability: {replicaCount: 2}}", "clusterName proxyListenerMode tls.existingSecretName insecureSkipProxyTLSVerify persistence.enabled etcd.enabled"},
 		{"agents get their token", Facts{Release: "r", Namespace: "n", StorageClass: "s", LoadBalancer: true, AgentToken: "secret"}, "clusterName: x\ntls: {existingSecretName: a}\nproxyListenerMode: multiplex", "auth.teleportConfig.auth_service.tokens"},
 	}
+	tests = append(tests, tests[len(tests)-1])
+	tests[len(tests)-1].because, tests[len(tests)-1].author = "beside the author's own tokens", tests[len(tests)-1].author+"\nauth: {teleportConfig: {auth_service: {tokens: ['proxy:x']}}}"
 	for _, tt := range tests {
 		t.Run(tt.because, func(t *testing.T) {
 			filled, added := Fill(tt.facts, values(t, tt.author))
