@@ -39,6 +39,9 @@ func (s *session) nextAct() time.Duration {
 		if s.script != nil {
 			at = min(at, s.script.next())
 		}
+		if since := s.owed(); since > 0 && s.until == never {
+			at = min(at, since+s.e.bounds.stall)
+		}
 		return at
 	}
 	if since := s.owed(); since > 0 {
@@ -144,13 +147,15 @@ func (s *session) perform(now time.Duration) {
 		}
 		return
 	}
-	if !s.over(now) {
+	since := s.owed()
+	// A script without a length has no end to wait for: it cannot go on without its answer.
+	if !s.over(now) && (since == 0 || s.until < never) {
 		if s.script != nil {
 			s.type_(now)
 		}
 		return
 	}
-	if since := s.owed(); since > 0 {
+	if since > 0 {
 		if now >= since+s.e.bounds.stall {
 			s.stalled(now, since, "no answer to what was typed")
 		}

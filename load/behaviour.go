@@ -68,6 +68,8 @@ func Supports(s scenarios.Session) error {
 		return fmt.Errorf("the load engine cannot do behaviour %q yet: it can do interactive, bulk, idle, command and scripted", s.Behaviour)
 	case !slices.Contains(b.kinds, s.Kind):
 		return fmt.Errorf("the load engine cannot do behaviour %q in %s sessions", s.Behaviour, s.Kind)
+	case s.Kind == scenarios.KubeExec && s.Behaviour == "command" && !s.Length.IsZero():
+		return errors.New("kube-exec commands have no length: their input cannot be ended in the protocol that Teleport speaks")
 	case s.Behaviour == "bulk" && s.Rate > maxBulkRate:
 		return fmt.Errorf("a terminal takes at most %d MiB/s from the load engine: lower rate, or use more sessions", maxBulkRate>>20)
 	}

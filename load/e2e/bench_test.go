@@ -47,9 +47,9 @@ func resident(b *testing.B) int {
 func BenchmarkHold(b *testing.B) {
 	l := start(b, "off")
 	p := plan(0, time.Hour, 10*time.Second)
-	p.Streams[0].Mix[0].Session.Keepalive = scenarios.Span(15 * time.Second)
+	p.Streams[0].Mix[0].Session.Keepalive, p.Streams[0].Mix[0].Session.Timeout = scenarios.Span(15*time.Second), scenarios.Span(time.Minute)
 	p.Validity.Control = 0
-	p.Streams[0].Arrival = scenarios.Arrival{Closed: &scenarios.Closed{Held: b.N, Over: scenarios.Span(time.Duration(b.N) * 5 * time.Millisecond)}}
+	p.Streams[0].Arrival = scenarios.Arrival{Closed: &scenarios.Closed{Held: b.N, Over: scenarios.Span(time.Duration(b.N) * 8 * time.Millisecond)}}
 	book := newBook()
 	e, err := load.New(load.Config{Plan: p, History: book, Targets: l, Users: l.users, RecordingMode: "off"})
 	if err != nil {
@@ -66,6 +66,7 @@ func BenchmarkHold(b *testing.B) {
 			break
 		}
 		if s.Refused+s.Dropped+s.Stalled+s.Missed > 0 {
+			s.LastOpens = nil
 			b.Fatalf("%+v", s)
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -82,6 +83,7 @@ func BenchmarkHold(b *testing.B) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if s := e.Stop(ctx); s.Dropped+s.Stalled > 0 {
+		s.LastOpens = nil
 		b.Errorf("%+v", s)
 	}
 	if err := book.Close(); err != nil {
