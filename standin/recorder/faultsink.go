@@ -129,27 +129,47 @@ type gapper struct {
 	faults  *faults.Registry
 	session string
 
-	seen int
-	held []events.AuditEvent
-	done bool
+	seen   int                 // print events passed on, until the gap begins
+	held   []events.AuditEvent // from the first print event of the gap on
+	prints int                 // of them
+	done   bool
 }
 
 func (g *gapper) write(event events.AuditEvent) error {
-	if g.done || event.GetType() != TypePrint {
-		return g.sink.write(event)
-	}
-	g.seen++
+	isPrint := event.GetType() == TypePrint
 	switch {
-	case g.seen <= 2:
+	case g.done:
 		return g.sink.write(event)
-	case len(g.held) < tail:
+	case isPrint && g.seen < 2:
+		g.seen++
+		return g.sink.write(event)
+	case isPrint && g.prints < tail:
+		g.prints++
+		g.held = append(g.held, event)
+		return nil
+	case isPrint:
+		return g.gap(event)
+	case len(g.held) > 0: // in its place, should nothing come behind it
 		g.held = append(g.held, event)
 		return nil
 	}
-	g.done = true
-	g.faults.Record(faults.GapRecording, g.session, fmt.Sprintf("%d print events missing from index %d", len(g.held), g.held[0].GetIndex()))
-	g.held = nil
 	return g.sink.write(event)
+}
+
+// gap leaves the held print events out now that one follows them.
+func (g *gapper) gap(next events.AuditEvent) error {
+	g.done = true
+	g.faults.Record(faults.GapRecording, g.session, fmt.Sprintf("%d print events missing from index %d", g.prints, g.held[0].GetIndex()))
+	for _, event := range g.held {
+		if event.GetType() == TypePrint {
+			continue
+		}
+		if err := g.sink.write(event); err != nil {
+			return err
+		}
+	}
+	g.held = nil
+	return g.sink.write(next)
 }
 
 // complete gives back what was held, if nothing came behind it: that would be no gap.

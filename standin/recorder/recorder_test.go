@@ -17,6 +17,7 @@ import (
 	"github.com/gravitational/teleport/api/types/events"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"shakedown.dev/shakedown/standin/faults"
 	"shakedown.dev/shakedown/standin/process"
 	"shakedown.dev/shakedown/standin/protostream"
 	"shakedown.dev/shakedown/standin/sshutil/sshtest"
@@ -328,5 +329,33 @@ func TestStopUploadsLeavesRecordings(t *testing.T) {
 	defer f.Close()
 	if list := decode(t, f); len(list) != 1 {
 		t.Errorf("recorded %v", list)
+	}
+}
+
+func TestFaultThatFindsNothingToDoLeavesARecordingWhole(t *testing.T) {
+	for _, fault := range []faults.Name{faults.GapRecording, faults.TruncateRecording, faults.DuplicateRecording} {
+		for prints := range 5 {
+			t.Run(fmt.Sprintf("%s with %d prints", fault, prints), func(t *testing.T) {
+				r := newRig(t, 1)
+				r.host.cfg.Faults = faults.New(nil, faults.Rule{Name: fault})
+				rec, sid := r.open(ModeNode)
+				for range prints {
+					fmt.Fprint(rec, "line")
+				}
+				rec.Emit(&events.SessionLeave{Metadata: events.Metadata{Type: TypeLeave}})
+				rec.Emit(&events.SessionEnd{Metadata: events.Metadata{Type: TypeEnd}})
+				rec.Complete(t.Context())
+				r.host.scan(t.Context())
+				list, struck := r.auth.Recording(sid), len(r.host.cfg.Faults.Entries())
+				for i, e := range list[1:] {
+					if e.GetIndex() < list[i].GetIndex() {
+						t.Errorf("event %d has index %d after %d", i+1, e.GetIndex(), list[i].GetIndex())
+					}
+				}
+				if whole := len(list) == prints+3; whole != (struck == 0) {
+					t.Errorf("%d events of %d, %d faults recorded", len(list), prints+3, struck)
+				}
+			})
+		}
 	}
 }
