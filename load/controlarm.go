@@ -98,8 +98,8 @@ func (c *controlSession) ask(ctx context.Context) error {
 	}
 	c.asked++
 	want := fmt.Sprint("control ", c.asked)
-	written := make(chan error, 1)
-	go func() { _, err := fmt.Fprintln(c.stream, want); written <- err }()
+	stream, written := c.stream, make(chan error, 1)
+	go func() { _, err := fmt.Fprintln(stream, want); written <- err }()
 	for {
 		select {
 		case <-ctx.Done():

@@ -161,7 +161,7 @@ func (e *Engine) StopLoad(ctx context.Context) {
 	e.mu.Lock()
 	e.stopped = true
 	e.mu.Unlock()
-	e.eachSession((*session).cut)
+	e.cutAll(ctx)
 	done := make(chan struct{})
 	go func() { e.sessions.Wait(); close(done) }()
 	select {
@@ -205,10 +205,36 @@ func (e *Engine) eachSession(f func(*session)) {
 	}
 }
 
-// cut ends a session's script because the run ends.
-func (s *session) cut() {
+// How many sessions are ended at once when the run ends, and how long one that does not answer takes the place of
+// others. Thousands that end in one moment would be a storm of our own making, and those it delays not stalled.
+const (
+	endingAtOnce = 64
+	endingPlace  = time.Second
+)
+
+// cutAll ends all sessions, so many at once.
+func (e *Engine) cutAll(ctx context.Context) {
+	places := make(chan struct{}, endingAtOnce)
+	e.eachSession(func(s *session) {
+		select {
+		case places <- struct{}{}:
+			s.cut(sync.OnceFunc(func() { <-places }))
+		case <-ctx.Done():
+			s.cut(func() {})
+		}
+	})
+}
+
+// cut ends a session's script because the run ends; ended is called when it has ended, or takes too long.
+func (s *session) cut(ended func()) {
+	time.AfterFunc(endingPlace, ended)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.state == over {
+		ended()
+		return
+	}
+	s.atEnd = ended
 	// A script that was over already ends as it would have.
 	s.cutShort = s.cutShort || s.ended == 0
 	if s.state == opened && s.gaveUp == 0 {

@@ -32,7 +32,11 @@ func (s *session) finish() {
 	} else {
 		s.unopened(&out, how)
 	}
+	atEnd := s.atEnd
 	s.mu.Unlock()
+	if atEnd != nil {
+		atEnd()
+	}
 	s.e.finished(s, out)
 }
 

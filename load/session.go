@@ -43,6 +43,8 @@ type session struct {
 	forced    *ended
 	gaveUp    time.Duration // when it was given up; 0: it was not
 
+	atEnd func() // set when the run cuts it short
+
 	server   string // id of the session in the audit log
 	words    string // last words that came and were not the session's own
 	said     time.Duration
