@@ -41,6 +41,7 @@ type Event struct {
 	Login   string
 	Remote  string            // the client's address as the server saw it, where it says so
 	Server  string            // UUID of the node; UUID.CLUSTER where a proxy recorded
+	Host    string            // its host name, where it says so
 	By      string            // UUID of the proxy that recorded, if one did
 	Kind    string            // "ssh" or "kube", for sessions that say so
 	Raw     events.AuditEvent // the whole of it
@@ -114,7 +115,7 @@ func read(raw events.AuditEvent) Event {
 	user := userOf(raw)
 	e.User, e.Login = user.User, user.Login
 	server, conn := metadataOf(raw)
-	e.By, e.Remote = server.ForwardedBy, conn.RemoteAddr
+	e.By, e.Remote, e.Host = server.ForwardedBy, conn.RemoteAddr, server.ServerHostname
 	e.Kind = kindOf(raw)
 	return e
 }
