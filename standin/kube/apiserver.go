@@ -92,6 +92,7 @@ func fromKubeconfig(file string) (*apiServer, error) {
 	return a, nil
 }
 
+// apiServer is the one that the file's current context names.
 func (k *kubeconfig) apiServer() (*apiServer, error) {
 	cluster, user := "", ""
 	for _, c := range k.Contexts {
@@ -100,47 +101,48 @@ func (k *kubeconfig) apiServer() (*apiServer, error) {
 		}
 	}
 	a := &apiServer{}
-	var ca []byte
-	skip := false
+	certs, err := k.credentials(a, user)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range k.Clusters {
 		if c.Name != cluster {
 			continue
 		}
-		u, err := url.Parse(c.Cluster.Server)
+		if a.url, err = url.Parse(c.Cluster.Server); err != nil {
+			return nil, err
+		}
+		ca, err := fileOrData(c.Cluster.CA, c.Cluster.CAData)
 		if err != nil {
 			return nil, err
 		}
-		if ca, err = fileOrData(c.Cluster.CA, c.Cluster.CAData); err != nil {
-			return nil, err
-		}
-		a.url, skip = u, c.Cluster.SkipVerify
+		return a, a.connect(ca, certs, c.Cluster.SkipVerify)
 	}
-	if a.url == nil {
-		return nil, fmt.Errorf("context %q names no cluster of the file", k.CurrentContext)
-	}
-	var certs []tls.Certificate
+	return nil, fmt.Errorf("context %q names no cluster of the file", k.CurrentContext)
+}
+
+// credentials takes over a user's token and gives his client certificates.
+func (k *kubeconfig) credentials(a *apiServer, user string) ([]tls.Certificate, error) {
 	for _, u := range k.Users {
 		if u.Name != user {
 			continue
 		}
 		a.token, a.tokenFile = u.User.Token, u.User.TokenFile
 		cert, err := fileOrData(u.User.Cert, u.User.CertData)
-		if err != nil {
+		if err != nil || len(cert) == 0 {
 			return nil, err
 		}
 		key, err := fileOrData(u.User.Key, u.User.KeyData)
 		if err != nil {
 			return nil, err
 		}
-		if len(cert) > 0 {
-			pair, err := tls.X509KeyPair(cert, key)
-			if err != nil {
-				return nil, fmt.Errorf("client certificate of user %q: %w", user, err)
-			}
-			certs = append(certs, pair)
+		pair, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("client certificate of user %q: %w", user, err)
 		}
+		return []tls.Certificate{pair}, nil
 	}
-	return a, a.connect(ca, certs, skip)
+	return nil, nil
 }
 
 func fileOrData(file, data string) ([]byte, error) {

@@ -76,9 +76,6 @@ func (f *Forwarder) HandleTLS(ctx context.Context, conn *tls.Conn) {
 // Active is the number of open streams.
 func (f *Forwarder) Active() int { return int(f.active.Load()) }
 
-// CloseEmitter exists for the imitated order of shutdown: the forwarder itself emits no events, the Kubernetes service does.
-func (f *Forwarder) CloseEmitter() {}
-
 // Close cuts everything.
 func (f *Forwarder) Close() { f.http.Close() }
 

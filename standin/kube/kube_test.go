@@ -236,7 +236,7 @@ func TestExec(t *testing.T) {
 			t.Run(fmt.Sprintf("%s tty=%v", protocol, tty), func(t *testing.T) {
 				r := newRig(t)
 				url := fmt.Sprintf("https://%s/api/v1/namespaces/default/pods/web/exec?command=cat&command=-u&container=c&stdin=true&stdout=true&tty=%v", r.addr, tty)
-				err, out := r.exec(protocol, url, tty)
+				out, err := r.exec(protocol, url, tty)
 				if err == nil || !strings.Contains(err.Error(), "7") {
 					t.Errorf("ended with %v, want exit code 7", err)
 				}
@@ -249,7 +249,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-func (r *rig) exec(protocol, url string, tty bool) (error, string) {
+func (r *rig) exec(protocol, url string, tty bool) (string, error) {
 	r.t.Helper()
 	cfg := r.restConfig()
 	var executor remotecommand.Executor
@@ -278,7 +278,7 @@ func (r *rig) exec(protocol, url string, tty bool) (error, string) {
 	defer cancel()
 	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Tty: tty})
 	in.Close()
-	return err, out.String()
+	return out.String(), err
 }
 
 func (r *rig) checkAudit(tty bool) {

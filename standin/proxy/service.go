@@ -14,7 +14,9 @@ import (
 
 	"github.com/gravitational/teleport/api/types"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/crypto/ssh"
 
+	"shakedown.dev/shakedown/standin/authclient"
 	"shakedown.dev/shakedown/standin/faults"
 	"shakedown.dev/shakedown/standin/kube"
 	"shakedown.dev/shakedown/standin/node"
@@ -60,7 +62,7 @@ func New(env process.Env) (process.Service, error) {
 	s.recorder = recorder.NewHost(recorder.ConfigOf(env, s.emitter))
 	s.limits = newLimiter(env.Config.Global.Limits.MaxConnections, recorder.Counter(env.Metrics, "proxy_connection_limit_exceeded_total", "Number of connections that exceeded the proxy connection limit"))
 	s.tunnels = tunnel.NewServer(tunnel.ServerConfig{
-		Cluster: id.Cluster, HostKey: id.SSH, HostCAs: node.HostCAs(env.Auth), Proxies: s.servers.proxies,
+		Cluster: id.Cluster, HostKey: id.SSH, HostCAs: node.HostCAs(env.Auth), UserCAs: userCAs(env.Auth), DialAuth: env.Auth.DialAuth, Proxies: s.servers.proxies,
 		Offline: time.Duration(s.cluster.Get().KeepAliveMax) * s.cluster.Get().KeepAlive, Log: env.Log,
 		Connected: recorder.Register(env.Metrics, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "teleport_reverse_tunnels_connected", Help: "Number of reverse SSH tunnels connected to the Teleport Proxy Service by Teleport instances",
@@ -218,6 +220,16 @@ func (s *service) heartbeat(ctx context.Context) {
 	}
 }
 
+func userCAs(auth authclient.Client) func(context.Context) ([]ssh.PublicKey, error) {
+	return func(ctx context.Context) ([]ssh.PublicKey, error) {
+		cas, err := auth.Authorities(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return cas.UserSSH, nil
+	}
+}
+
 func (s *service) describe() types.Server {
 	id := s.env.Auth.Identity()
 	expires := time.Now().UTC().Add(s.env.Scale.Of(process.ServerTTL))
@@ -234,9 +246,6 @@ func (s *service) Drain(ctx context.Context) error {
 	b := s.env.Behaviour
 	if b.UploaderStopsOnDrain {
 		s.recorder.StopUploads()
-	}
-	if b.KubeEmitterClosedFirst {
-		s.kube.CloseEmitter()
 	}
 	if b.DeleteHeartbeatOnDrain {
 		s.deleteHeartbeat(ctx)

@@ -22,6 +22,8 @@ type ServerConfig struct {
 	Cluster   string
 	HostKey   ssh.Signer
 	HostCAs   func(context.Context) ([]ssh.PublicKey, error)
+	UserCAs   func(context.Context) ([]ssh.PublicKey, error) // nil: no users
+	DialAuth  func(context.Context) (io.ReadWriteCloser, error)
 	Proxies   func() []string // UUIDs of all proxies known now
 	Offline   time.Duration   // a tunnel without a heartbeat for so long is invalid
 	Connected *prometheus.GaugeVec
@@ -61,19 +63,8 @@ func (s *Server) sshConfig(ctx context.Context) *ssh.ServerConfig {
 	cfg := &ssh.ServerConfig{
 		Config:        sshutil.Algorithms(),
 		ServerVersion: sshutil.ServerVersion,
-		PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			cas, err := s.cfg.HostCAs(ctx)
-			if err != nil {
-				return nil, err
-			}
-			host, err := sshutil.CheckHost(key, cas)
-			if err != nil {
-				return nil, err
-			}
-			if host.ClusterName != "" && host.ClusterName != s.cfg.Cluster {
-				return nil, fmt.Errorf("agent from cluster %s cannot register a local service", host.ClusterName)
-			}
-			return &ssh.Permissions{Extensions: map[string]string{"uuid": host.UUID, "role": host.Role}}, nil
+		PublicKeyCallback: func(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			return s.authenticate(ctx, meta, key)
 		},
 	}
 	cfg.AddHostKey(s.cfg.HostKey)
@@ -90,6 +81,8 @@ func (s *Server) Channel(ctx context.Context, conn *ssh.ServerConn, ch ssh.NewCh
 			break
 		}
 		go s.serveAgent(ctx, conn, ch, kind)
+	case channelTransport:
+		go s.serveTransport(ctx, ch)
 	case "session":
 		ch.Reject(ssh.ConnectionFailed, "Cannot open new SSH session on reverse tunnel. Are you connecting to the right port?")
 	default:

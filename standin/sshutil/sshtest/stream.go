@@ -23,7 +23,6 @@ type Stream struct {
 	list []events.AuditEvent
 	err  error
 	done chan struct{}
-	prev *Stream
 }
 
 func (c *client) CreateStream(_ context.Context, session string) (authclient.Stream, error) {
