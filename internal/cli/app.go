@@ -57,12 +57,13 @@ type app struct {
 	progress string // auto, tty, plain or json
 	verbose  bool
 	log      *slog.Logger
-	ran      bool // a verb has begun: errors are no longer about usage
+	argv     []string // the whole command line
+	ran      bool     // a verb has begun: errors are no longer about usage
 }
 
 // Run does one command line and says how it ended. Errors are printed here and nowhere else.
 func Run(ctx context.Context, args []string, streams Streams) exit.Code {
-	a := &app{Streams: streams}
+	a := &app{Streams: streams, argv: append([]string{"shakedown"}, args...)}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -113,7 +114,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVarP(&a.output, "output", "o", "text", "form of the result on standard output: text or json")
 	flags.StringVar(&a.progress, "progress", "auto", "form of the progress on standard error: auto, tty, plain or json")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on standard error")
-	root.AddCommand(a.cluster(), a.doctor(), a.version())
+	root.AddCommand(a.run(), a.plan(), a.check(), a.report(), a.compare(), a.heal(), a.scenarios(), a.cluster(), a.doctor(), a.version())
 	return root
 }
 

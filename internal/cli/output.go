@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"text/tabwriter"
 )
 
@@ -22,4 +23,10 @@ func (a *app) print(value any, text func(w io.Writer)) error {
 // talk says something to a person.
 func (a *app) talk(format string, args ...any) {
 	fmt.Fprintf(a.Err, format+"\n", args...)
+}
+
+// colors says whether a report may be in colour: a person reads it on a terminal, and has not said that
+// they want none (no-color.org).
+func (a *app) colors() bool {
+	return isTerminal(a.Out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

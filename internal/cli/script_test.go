@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":      exits,
 			"eventually": eventually,
+			"runfolder":  runfolder,
 		},
 	})
 }

@@ -18,6 +18,9 @@ type buildInfo struct {
 	Platform string `json:"platform"`
 }
 
+// String is the program and its version, as run folders have it.
+func (b buildInfo) String() string { return "shakedown " + b.Version }
+
 func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -26,7 +29,7 @@ func (a *app) version() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			b := build()
 			return a.print(b, func(w io.Writer) {
-				fmt.Fprintf(w, "shakedown %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+				fmt.Fprintf(w, "%s (%s, %s)\n", b, b.Go, b.Platform)
 			})
 		},
 	}
