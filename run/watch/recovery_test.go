@@ -103,7 +103,9 @@ func TestWhenAFaultIsOver(t *testing.T) {
 		return history.Fault{ID: "f", Entry: "f", Name: name, Stage: s}
 	}
 	entry := history.Entry{Name: "f", State: history.EntryEnded}
-	rollout := func(verb string, s history.RolloutStage) history.Payload { return history.Rollout{ID: "r", Verb: verb, Stage: s} }
+	rollout := func(verb string, s history.RolloutStage) history.Payload {
+		return history.Rollout{ID: "r", Verb: verb, Stage: s}
+	}
 	for _, row := range []struct {
 		why    string
 		events []history.Payload // one a second

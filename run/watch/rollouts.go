@@ -6,18 +6,19 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"shakedown.dev/shakedown/checks/gates"
 	"shakedown.dev/shakedown/history"
 )
 
-// rollouts knows what revision each component had before the present rollout: without that, a system that
-// is not changed yet looks like one whose rollout is done.
+// rollouts knows what revision each workload had before the present rollout: without that, a system that is
+// not changed yet looks like one whose rollout is done.
 type rollouts struct {
-	seen map[string][]revisionSeen // component: its revisions, in order
-	base map[string]string         // component: its revision when the last rollout began, or the first one seen
-	open *history.Rollout          // its start
-	told map[string]history.Rollout
+	seen map[types.UID][]revisionSeen // workload: its revisions, in order
+	base map[types.UID]string         // workload: its revision when the last rollout began, or the first one seen
+	open *history.Rollout             // its start
+	told map[string]history.Rollout   // component
 }
 
 type revisionSeen struct {
@@ -26,18 +27,18 @@ type revisionSeen struct {
 }
 
 func newRollouts() rollouts {
-	return rollouts{seen: map[string][]revisionSeen{}, base: map[string]string{}, told: map[string]history.Rollout{}}
+	return rollouts{seen: map[types.UID][]revisionSeen{}, base: map[types.UID]string{}, told: map[string]history.Rollout{}}
 }
 
-// revision is what a component's controller wants from now on.
-func (r *rollouts) revision(at time.Duration, component, revision string) {
-	seen := r.seen[component]
-	if revision == "" || len(seen) > 0 && seen[len(seen)-1].revision == revision {
+// revision is what a workload's controller wants from now on.
+func (r *rollouts) revision(at time.Duration, l workload) {
+	seen := r.seen[l.uid]
+	if l.revision == "" || len(seen) > 0 && seen[len(seen)-1].revision == l.revision {
 		return
 	}
-	r.seen[component] = append(seen, revisionSeen{at, revision})
-	if _, ok := r.base[component]; !ok {
-		r.base[component] = revision
+	r.seen[l.uid] = append(seen, revisionSeen{at, l.revision})
+	if _, ok := r.base[l.uid]; !ok {
+		r.base[l.uid] = l.revision
 	}
 }
 
@@ -66,56 +67,62 @@ func (r *rollouts) read(at time.Duration, d history.Rollout) {
 // rebase makes what was wanted at a moment what the rollout began with. A watch may have told of a newer
 // revision in the meantime, so the present one will not do.
 func (r *rollouts) rebase(at time.Duration) {
-	for component, seen := range r.seen {
+	for workload, seen := range r.seen {
 		for _, s := range seen {
 			if s.at <= at {
-				r.base[component] = s.revision
+				r.base[workload] = s.revision
 			}
 		}
 	}
 }
 
-// revisions counts a component's pods by revision.
-type revisions struct {
-	started             bool
-	want                string
-	updated, ready, old int // pods of the wanted revision, of these ready, of others
-	total, desired      int
+// counts are a component's pods by revision.
+type counts struct {
+	changed             []workload // those whose controllers want another revision than before the rollout
+	desired             int        // replicas of these
+	updated, ready, old int        // pods they want, of these ready; pods that no workload wants
+	total               int
 }
 
 // count counts against what the controllers want now. A pod that is ending counts as old or not at all.
-func (s *State) count(component string) revisions {
-	all := replicasOf(component, s.workloads[component])
-	r := revisions{want: all.Revision, desired: all.Desired}
-	r.started = r.want != "" && r.want != s.rollout.base[component]
+func (s *State) count(component string) (c counts) {
+	wanted := map[string]bool{} // revision: of a workload that changed
+	for _, l := range s.workloads[component] {
+		changed := l.revision != "" && l.revision != s.rollout.base[l.uid]
+		wanted[l.revision] = changed
+		if changed {
+			c.changed = append(c.changed, l)
+			c.desired += l.desired
+		}
+	}
 	for _, p := range s.list(component) {
 		if p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed {
 			continue
 		}
-		r.total++
+		c.total++
+		changed, known := wanted[p.Revision]
 		switch {
-		case p.Revision != r.want:
-			r.old++
-		case p.Terminating:
-		default:
-			r.updated++
+		case !known:
+			c.old++
+		case changed && !p.Terminating:
+			c.updated++
 			if p.Ready {
-				r.ready++
+				c.ready++
 			}
 		}
 	}
-	return r
+	return c
 }
 
 // view is how far the present rollout of a component has come; before it began nothing is updated.
 func (s *State) view(component string) gates.RolloutView {
-	r := s.count(component)
-	if !r.started {
+	c := s.count(component)
+	if len(c.changed) == 0 {
 		return gates.RolloutView{}
 	}
-	v := gates.RolloutView{Started: true, Old: r.old, Updated: share(r.updated, r.desired), Ready: share(r.ready, r.desired)}
-	v.Done = r.old == 0 && r.ready >= r.desired
-	for _, l := range s.workloads[component] {
+	v := gates.RolloutView{Started: true, Old: c.old, Updated: share(c.updated, c.desired), Ready: share(c.ready, c.desired)}
+	v.Done = c.old == 0 && c.ready >= c.desired
+	for _, l := range c.changed { // their controllers wait for more than readiness
 		v.Done = v.Done && l.settled() == nil
 	}
 	return v
@@ -138,11 +145,11 @@ func (s *State) progress() (out []history.Rollout) {
 	}
 	for _, c := range slices.Sorted(maps.Keys(s.workloads)) {
 		n := s.count(c)
-		if !n.started {
+		if len(n.changed) == 0 {
 			continue
 		}
 		p := *s.rollout.open
-		p.Stage, p.Component, p.Hash, p.Error = history.RolloutProgress, c, n.want, ""
+		p.Stage, p.Component, p.Hash, p.Error = history.RolloutProgress, c, n.changed[0].revision, ""
 		p.Updated, p.UpdatedReady, p.Old, p.Total = n.updated, n.ready, n.old, n.total
 		if s.rollout.told[c] != p {
 			s.rollout.told[c] = p

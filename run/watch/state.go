@@ -147,23 +147,26 @@ func (s *State) setWorkloads(at time.Duration, component string, all []workload)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.workloads[component] = all
-	s.rollout.revision(at, component, replicasOf(component, all).Revision)
+	for _, l := range all {
+		s.rollout.revision(at, l)
+	}
 }
 
 // List gives the pods of a component that are there, terminating ones too, oldest first; an empty component
-// means all. What it returns is not changed afterwards, and must not be.
+// means all.
 func (s *State) List(component string) []pods.Pod {
 	s.mu.RLock()
 	list, ok := s.lists[component]
 	s.mu.RUnlock()
-	if ok {
-		return list
+	if !ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		list = s.list(component)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.list(component)
+	return slices.Clone(list)
 }
 
+// list is List's own slice, which is never changed once it is made.
 func (s *State) list(component string) []pods.Pod {
 	if list, ok := s.lists[component]; ok {
 		return list
@@ -184,13 +187,7 @@ func (s *State) Proxies() []pods.Pod { return s.Running(pods.Proxy) }
 
 // Running are the pods of a component that run and have an address, ready or not, terminating or not.
 func (s *State) Running(component string) []pods.Pod {
-	var out []pods.Pod
-	for _, p := range s.List(component) {
-		if p.IP != "" && p.Phase == corev1.PodRunning {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(s.List(component), func(p pods.Pod) bool { return p.IP == "" || p.Phase != corev1.PodRunning })
 }
 
 // Pod finds a pod that is there.
@@ -261,19 +258,31 @@ func (l workload) settled() error {
 	return nil
 }
 
-// podsSettled looks for what controllers do not count: pods that are still ending.
+// podsSettled looks at the pods themselves: controllers do not count those that are still ending, and hear
+// late of one that is gone.
 func (s *State) podsSettled(component string) error {
-	want := replicasOf(component, s.workloads[component])
 	var left []string
+	ready, desired := 0, replicasOf(component, s.workloads[component]).Desired
 	for _, p := range s.list(component) {
-		if p.Terminating || p.Revision != want.Revision && len(s.workloads[component]) == 1 && p.Phase == corev1.PodRunning {
+		switch {
+		case p.Terminating, p.Phase == corev1.PodRunning && !s.wanted(p):
 			left = append(left, p.Name)
+		case p.Ready:
+			ready++
 		}
 	}
 	if len(left) > 0 {
 		return fmt.Errorf("%s: still there: %s", component, strings.Join(left, ", "))
 	}
+	if ready != desired {
+		return fmt.Errorf("%s: %d of %d pods are ready", component, ready, desired)
+	}
 	return nil
+}
+
+// wanted says whether a pod is of a revision that a workload of its component wants.
+func (s *State) wanted(p pods.Pod) bool {
+	return slices.ContainsFunc(s.workloads[p.Component], func(l workload) bool { return l.revision == p.Revision })
 }
 
 // Await asks now and every 200 ms until the answer is nil; when ctx ends it gives the last answer with ctx's error.

@@ -155,6 +155,31 @@ func TestARolloutThatWasFasterThanItsEvent(t *testing.T) {
 	})
 }
 
+// TestAComponentOfTwoWorkloads: one is rolled out, and only it counts; the other's pods are not old.
+func TestAComponentOfTwoWorkloads(t *testing.T) {
+	fleet, control := deployment("agent", 2, settled(2)), deployment("agent", 1, settled(1))
+	control.Name, control.UID = "control", "uid-control"
+	other := revision("agent", 1, "c")
+	other.Name, other.UID, other.OwnerReferences[0].UID = "control-c", "uid-control-c", "uid-control"
+	there := []runtime.Object{
+		fleet, control, revision("agent", 1, "old"), other,
+		pod("a", "agent", "old", up(true)), pod("b", "agent", "old", up(true)), pod("c", "agent", "c", up(true)),
+	}
+	inBubble(t, there, func(r *rig) {
+		r.must(r.state.Settled("agent"))
+		r.put(revision("agent", 2, "new"))
+		r.put(pod("d", "agent", "new", up(true)))
+		want := gates.RolloutView{Started: true, Updated: 0.5, Ready: 0.5, Old: 2}
+		if diff := cmp.Diff(want, r.rollout("agent")); diff != "" {
+			t.Error(diff)
+		}
+		got, err := r.state.Pods(map[string]string{"component": "agent", "revision": "old"})
+		if err != nil || got.Total != 2 {
+			t.Errorf("%d old pods: %v", got.Total, err)
+		}
+	})
+}
+
 func TestStatefulSets(t *testing.T) {
 	n := int32(1)
 	etcd := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "etcd", Namespace: namespace, UID: "uid-etcd"}}
@@ -188,6 +213,10 @@ func TestPods(t *testing.T) {
 		}
 		if got := len(r.state.List("")); got != 5 {
 			t.Errorf("%d pods in all", got)
+		}
+		r.state.List("proxy")[0].Name = "changed by a caller"
+		if got := r.state.List("proxy")[0].Name; got != "a" {
+			t.Errorf("callers share a list: %s", got)
 		}
 		r.record(history.Probe{Pod: history.PodRef{UID: "uid-a", Component: "proxy"}, Took: time.Millisecond})
 		r.record(history.Probe{Pod: history.PodRef{UID: "uid-b", Component: "proxy"}, Error: "refused"})
@@ -230,6 +259,17 @@ func TestSessions(t *testing.T) {
 	if diff := cmp.Diff(gates.SessionsView{Held: 1, Opened: 3, Clean: 1, Refused: 1, Dropped: 1}, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
+}
+
+// TestAPodThatIsGoneUnsettles: the controller still counts it for a moment.
+func TestAPodThatIsGoneUnsettles(t *testing.T) {
+	inBubble(t, threeProxies(), func(r *rig) {
+		r.must(r.state.Settled())
+		r.deletePod("a")
+		if err := r.state.Settled(); err == nil || err.Error() != "proxy: 2 of 3 pods are ready" {
+			t.Error(err)
+		}
+	})
 }
 
 func TestWell(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -153,17 +154,19 @@ func (w *Watcher) tellReplicas(at time.Duration, component string) {
 	w.progress(at)
 }
 
-// replicasOf adds the workloads of a component up; nearly always there is one.
+// replicasOf adds the workloads of a component up; nearly always there is one. Of several the revisions are joined.
 func replicasOf(component string, all []workload) history.Replicas {
 	r := history.Replicas{Component: component}
+	var revisions []string
 	for _, l := range all {
 		r.Desired += l.desired
 		r.Ready += l.ready
 		r.Updated += l.updated
 		r.Available += l.available
 		r.Total += l.total
-		r.Revision = cmp.Or(r.Revision, l.revision)
+		revisions = append(revisions, l.revision)
 	}
+	r.Revision = strings.Join(revisions, ",")
 	return r
 }
 

@@ -37,7 +37,7 @@ func (s *State) selecting() map[string]func(pods.Pod) string {
 		"name":      func(p pods.Pod) string { return p.Name },
 		"version":   func(p pods.Pod) string { return p.Version },
 		"revision": func(p pods.Pod) string {
-			if p.Revision == replicasOf(p.Component, s.workloads[p.Component]).Revision {
+			if s.wanted(p) {
 				return "new"
 			}
 			return "old"

@@ -1,0 +1,239 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"shakedown.dev/shakedown/chaos"
+	"shakedown.dev/shakedown/checks"
+	"shakedown.dev/shakedown/history"
+	"shakedown.dev/shakedown/load"
+	"shakedown.dev/shakedown/load/recordings"
+	"shakedown.dev/shakedown/reports"
+	"shakedown.dev/shakedown/run/timeline"
+	"shakedown.dev/shakedown/run/watch"
+	"shakedown.dev/shakedown/scenarios"
+	"shakedown.dev/shakedown/teleport/pods"
+	"shakedown.dev/shakedown/undo"
+)
+
+// trial is a run whose cluster is up: everything from the first event of the
+// history to its last.
+type trial struct {
+	*runner
+	recorder *history.Recorder
+	state    *watch.State
+	system   *system
+	engine   *load.Engine
+	keeper   *chaos.Keeper
+	undo     *undo.Log
+	targets  *targets
+	ends     containerEnds
+}
+
+// conduct does the run on a cluster that is up, and judges it.
+func (r *runner) conduct(ctx context.Context) error {
+	t := &trial{runner: r}
+	var err error
+	if t.recorder, err = history.Create(r.folder.path(checks.HistoryFile), history.Options{Tap: t.ends.tap}); err != nil {
+		return err
+	}
+	err = t.perform(ctx)
+	r.result.Interrupted = err != nil && ctx.Err() != nil
+	t.end(err, r.result.Interrupted)
+	return errors.Join(interruption(ctx, err), r.judge())
+}
+
+// perform is all that the history is about.
+func (t *trial) perform(ctx context.Context) error {
+	if err := t.open(ctx); err != nil {
+		return err
+	}
+	w, err := watch.Start(ctx, watch.Config{Client: t.system.client, Namespace: t.plan.Teleport.Namespace, State: t.state, Log: t.Log})
+	if err != nil {
+		return fmt.Errorf("watch the cluster: %w", err)
+	}
+	defer w.Stop()
+	defer func() { collect(context.WithoutCancel(ctx), t.system, t.folder.path(logsDir), t.Log) }()
+	if err := t.system.install(ctx, t.env.Run, t.folder.path(privateDir), t.step); err != nil {
+		return err
+	}
+	for _, d := range t.system.filled {
+		t.env.Filled = append(t.env.Filled, Filled{d.Path, d.Value, d.Reason})
+	}
+	if err := t.folder.writeEnv(t.env); err != nil {
+		return err
+	}
+	return t.underLoad(ctx)
+}
+
+// open writes down what the run is going to do, and reaches the cluster.
+func (t *trial) open(ctx context.Context) error {
+	facts, err := t.cluster.Facts(ctx)
+	if err != nil {
+		return err
+	}
+	t.state = watch.NewState(t.recorder)
+	t.state.Record(history.Event{Data: t.runStart(facts)})
+	if t.system, err = reach(ctx, t.plan, t.cluster, t.env.Run, t.folder.path("charts"), t.Log); err != nil {
+		return err
+	}
+	id, err := undo.ClusterID(ctx, t.system.client)
+	if err != nil {
+		return err
+	}
+	t.undo, err = undo.Create(t.folder.path(undo.FileName),
+		undo.Head{Run: t.env.Run, Provider: t.ProviderName, Cluster: t.cluster.Name(), ClusterID: id, Namespace: t.plan.Teleport.Namespace},
+		undo.ConfigMaps{Client: t.system.client, Namespace: t.plan.Teleport.Namespace})
+	return err
+}
+
+// underLoad holds the sessions while the timeline goes by, and then looks at
+// what became of them.
+func (t *trial) underLoad(ctx context.Context) (err error) {
+	if err := t.prepareLoad(); err != nil {
+		return err
+	}
+	if err := t.keeper.Check(ctx, t.plan.Timeline); err != nil {
+		return err
+	}
+	conditions, err := timeline.Compile(t.plan.Timeline, checks.Names(names(t.plan)), t.state)
+	if err != nil {
+		return err
+	}
+	renew, stop := context.WithCancel(ctx)
+	defer stop()
+	go t.system.wallet.Keep(renew, t.Log)
+	go t.targets.follow(renew)
+	t.keeper.Planned(t.plan.Timeline)
+	t.engine.Start(ctx)
+	defer func() { err = errors.Join(err, t.settle(ctx)) }()
+	return t.step("Holding sessions, "+t.plan.Scenario, func() error {
+		runner := timeline.Runner{Actor: t, Conditions: conditions, Record: t.state}
+		result := runner.Run(ctx, t.plan.Timeline)
+		// What failed or was missed is in the history, and judged there.
+		if result.Cancelled {
+			return context.Cause(ctx)
+		}
+		return nil
+	})
+}
+
+// names are the words that the plan's expressions use.
+func names(p *scenarios.Plan) scenarios.Names {
+	var out scenarios.Names
+	for _, s := range p.Timeline {
+		out.Entries = append(out.Entries, s.Name)
+	}
+	for _, s := range p.Streams {
+		out.Streams = append(out.Streams, s.Name)
+		for _, m := range s.Mix {
+			out.Kinds = append(out.Kinds, string(m.Session.Kind))
+		}
+	}
+	return out
+}
+
+func (t *trial) prepareLoad() error {
+	t.targets = newTargets(t)
+	var err error
+	t.engine, err = load.New(load.Config{
+		Plan: t.plan, History: t.state, Targets: t.targets, Users: t.system.loadUsers(),
+		Dial: t.cluster.DialContext, RecordingMode: t.recordingMode(), CanaryUser: t.system.observer(), Log: t.Log,
+	})
+	if err != nil {
+		return err
+	}
+	t.keeper = &chaos.Keeper{
+		World: chaos.World{
+			Client: t.system.client, REST: t.system.config, Namespace: t.plan.Teleport.Namespace, Run: t.env.Run,
+			Labels:  map[string]string{pods.Agent: pods.Selector(agentsRelease, pods.Agent)},
+			Cluster: t.cluster,
+		},
+		Undo: t.undo, Record: t.state.Record, Health: func(context.Context) error { return t.state.Well() }, Log: t.Log,
+	}
+	return nil
+}
+
+// settle is what follows the timeline on every path: faults are healed,
+// sessions end, recordings are looked at. It works under a cancelled ctx too.
+func (t *trial) settle(ctx context.Context) error {
+	interrupted := ctx.Err() != nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+	defer cancel()
+	err := t.step("Healing", func() error {
+		unhealed, err := t.keeper.Close(ctx)
+		for _, u := range unhealed {
+			t.result.Unhealed = append(t.result.Unhealed, u.Entry.Change.What)
+		}
+		return err
+	})
+	err = errors.Join(err, t.step("Ending sessions", func() error {
+		t.engine.Stop(ctx)
+		return nil
+	}))
+	if interrupted || t.recordingMode() == "off" {
+		return err
+	}
+	return errors.Join(err, t.step("Reading recordings back", func() error { return t.checkRecordings(ctx) }))
+}
+
+func (t *trial) checkRecordings(ctx context.Context) error {
+	log, err := t.system.openAudit()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	_, err = recordings.Check(ctx, recordings.Options{
+		Log: log, History: t.state, Mode: t.recordingMode(), Holder: t.targets.holder,
+		Settle: time.Duration(t.plan.Recordings.Settle), Late: time.Duration(t.plan.Recordings.Late),
+		Completer: t.completer(), Sample: t.plan.Recordings.Sample, Seed: t.plan.Seed, Logger: t.Log,
+	}, t.engine.Recorded())
+	return err
+}
+
+// end closes the history, with how it came to its end.
+func (t *trial) end(err error, interrupted bool) {
+	last := history.RunEnd{How: "finished", Unhealed: t.result.Unhealed}
+	switch {
+	case interrupted:
+		last.How = "interrupted"
+	case err != nil:
+		last.How, last.Error = "aborted", err.Error()
+	}
+	t.recorder.Record(history.Event{Data: last})
+	if err := t.recorder.Close(); err != nil {
+		t.Log.Error("the history could not be closed", "err", err)
+	}
+	if t.undo != nil {
+		if err := t.undo.Close(); err != nil {
+			t.Log.Error("the undo log could not be closed", "err", err)
+		}
+	}
+	if t.system != nil && t.system.wallet != nil {
+		if err := t.system.wallet.Destroy(); err != nil {
+			t.Log.Error("identities are left in the run folder", "err", err)
+		}
+	}
+	_ = os.RemoveAll(t.folder.path("charts")) // only downloads
+}
+
+// judge makes verdict and reports out of the run folder, as `check` would.
+func (r *runner) judge() error {
+	return r.step("Judging", func() error {
+		m, err := checks.MeasureFolder(r.folder.dir)
+		if err != nil {
+			return err
+		}
+		r.result.Verdict = checks.Judge(m, checks.Options{})
+		if err := r.result.Verdict.Write(r.folder.dir); err != nil {
+			return err
+		}
+		r.result.Report = reports.New(m, r.result.Verdict)
+		r.result.Report.Folder, r.result.Report.Page = r.folder.dir, r.folder.path("report.html")
+		return reports.WriteFolder(r.folder.dir, r.result.Report)
+	})
+}

@@ -1,0 +1,182 @@
+// Package run is the conductor: the only place where load, chaos and clusters
+// meet. It brings a cluster up, installs Teleport, holds sessions through it,
+// carries the plan's timeline out, heals, looks at recordings, and judges.
+// Whatever happens on the way, it heals, writes the history's end and leaves a
+// run folder that can be judged.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"time"
+
+	"shakedown.dev/shakedown/checks"
+	"shakedown.dev/shakedown/clusters"
+	"shakedown.dev/shakedown/internal/exit"
+	"shakedown.dev/shakedown/reports"
+	"shakedown.dev/shakedown/scenarios"
+	"shakedown.dev/shakedown/teleport/helm"
+)
+
+// Keep says when the cluster of a run stays.
+type Keep string
+
+// The cases in which a cluster stays.
+const (
+	KeepNever     Keep = "never"
+	KeepOnFailure Keep = "on-failure" // the verdict is not pass
+	KeepAlways    Keep = "always"
+)
+
+// Options are what a run needs to be told.
+type Options struct {
+	Scenario     *scenarios.Scenario // read with DecodeOptions
+	Text         []byte              // of the scenario, as its author wrote it
+	Seed         uint64
+	Provider     clusters.Provider
+	ProviderName string
+	Images       []clusters.Image
+	Standin      string // program of the stand-in; empty: beside this one, or in $PATH
+	Out          string // the folder that run folders are made in
+	Keep         Keep   // empty: KeepNever
+	Tool         string // version and commit of this program
+	Argv         []string
+	// Progress is told of each step of the run. Nil: nobody watches.
+	Progress func(clusters.Step)
+	Log      *slog.Logger // nil: nothing is logged
+}
+
+// Result is what a run came to.
+type Result struct {
+	Folder      string
+	Verdict     checks.Verdict
+	Report      reports.Report
+	Unhealed    []string // changes that could not be undone
+	Interrupted bool     // by ctx
+	Kept        string   // name of the cluster, if it stays
+}
+
+// finishTime bounds what is done after the end of ctx: healing, ending
+// sessions, collecting.
+const finishTime = 5 * time.Minute
+
+// Run plans and carries out a scenario. The error says why there is no verdict
+// to trust; the folder in the result holds what there is even then. A run that
+// was interrupted is judged as far as it went.
+func Run(ctx context.Context, o Options) (Result, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	plan, _, err := MakePlan(ctx, o.Scenario, o.ProviderName, o.Seed)
+	if err != nil {
+		return Result{}, exit.With(exit.Usage, err)
+	}
+	now := time.Now()
+	env := Env{
+		Run: newID(plan.Scenario, now), Scenario: plan.Scenario, Seed: o.Seed, Argv: o.Argv, Tool: o.Tool,
+		Started: now.UTC(), Provider: o.ProviderName,
+		Machine: map[string]string{"os": runtime.GOOS, "arch": runtime.GOARCH, "cores": fmt.Sprint(runtime.NumCPU())},
+	}
+	f, err := createFolder(o.Out, o.Text, plan, env)
+	if err != nil {
+		return Result{}, err
+	}
+	r := &runner{Options: o, plan: plan, env: env, folder: f, result: Result{Folder: f.dir}}
+	err = r.whole(ctx)
+	return r.result, err
+}
+
+// runner is one run under way.
+type runner struct {
+	Options
+	plan    *scenarios.Plan
+	env     Env
+	folder  folder
+	cluster clusters.Cluster
+	result  Result
+}
+
+// whole is the run from the cluster's start to its end.
+func (r *runner) whole(ctx context.Context) error {
+	spec, err := r.clusterSpec()
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(r.folder.path("images")) // a cluster that stays has its own copy
+	up := func() (err error) { r.cluster, err = r.Provider.Up(ctx, spec); return err }
+	if err := r.step(fmt.Sprintf("Bringing up cluster %s", spec.Name), up); err != nil {
+		return interruption(ctx, err)
+	}
+	err = r.conduct(ctx)
+	return errors.Join(err, r.takeDown(ctx, spec.Name, err))
+}
+
+// clusterSpec is the cluster that the plan needs, with the stand-in's image if
+// that is what is tried.
+func (r *runner) clusterSpec() (clusters.Spec, error) {
+	spec := clusters.Spec{
+		Name: "run-" + r.env.Run[len(r.env.Run)-4:], Nodes: r.plan.Cluster.Nodes,
+		// As a managed Kubernetes is often set: the default of 40 s would be most of a short run.
+		NodeMonitorGrace: 16 * time.Second,
+		Labels:           map[string]string{helm.RunLabel: r.env.Run},
+		Images:           r.Images,
+		Detach:           r.Keep == KeepAlways || r.Keep == KeepOnFailure,
+	}
+	if !r.standin() {
+		return spec, spec.Validate()
+	}
+	program, err := findStandin(r.Standin)
+	if err != nil {
+		return spec, err
+	}
+	images, err := stageStandin(program, r.folder.path("images"))
+	if err != nil {
+		return spec, err
+	}
+	spec.Images = append(images, spec.Images...)
+	return spec, spec.Validate()
+}
+
+// standin says whether the stand-in is the system under test.
+func (r *runner) standin() bool { return helm.Ref{Chart: r.plan.Teleport.From.Chart}.Builtin() }
+
+// takeDown ends the cluster unless it is to stay. failed is how the run went.
+func (r *runner) takeDown(ctx context.Context, name string, failed error) error {
+	keep := r.Keep == KeepAlways || r.Keep == KeepOnFailure && (failed != nil || r.result.Verdict.Verdict != checks.Pass)
+	if keep {
+		r.result.Kept = name
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+	defer cancel()
+	return r.step("Taking the cluster down", func() error { return r.Provider.Down(ctx, name) })
+}
+
+// step does a named part of the run and tells whoever watches.
+func (r *runner) step(name string, do func() error) error {
+	r.tell(name, clusters.StepStarted, "")
+	if err := do(); err != nil {
+		r.tell(name, clusters.StepFailed, err.Error())
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	r.tell(name, clusters.StepDone, "")
+	return nil
+}
+
+func (r *runner) tell(name string, state clusters.StepState, detail string) {
+	if r.Progress != nil {
+		r.Progress(clusters.Step{Name: name, State: state, Detail: detail})
+	}
+}
+
+// interruption gives the reason of an end that ctx's end brought about.
+func interruption(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return exit.With(exit.Interrupted, context.Cause(ctx))
+	}
+	return err
+}

@@ -1,0 +1,186 @@
+package run
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"shakedown.dev/shakedown/history"
+	"shakedown.dev/shakedown/load"
+	"shakedown.dev/shakedown/load/recordings"
+	"shakedown.dev/shakedown/run/watch"
+	"shakedown.dev/shakedown/teleport/agents"
+	"shakedown.dev/shakedown/teleport/helm"
+	"shakedown.dev/shakedown/teleport/pods"
+	"shakedown.dev/shakedown/teleport/ssh"
+)
+
+// targets are where sessions can go at a moment; it implements load.Targets
+// over the watch.
+type targets struct {
+	t        *trial
+	state    *watch.State
+	controls []load.Control
+
+	mu     sync.Mutex
+	agents []history.Agent // registered, whether or not their pods still live
+}
+
+func newTargets(t *trial) *targets {
+	out := &targets{t: t, state: t.state, agents: t.system.agents}
+	client, err := ssh.New(ssh.Options{Dial: t.cluster.DialContext, Identity: t.system.observer(), Timeout: 10 * time.Second})
+	if err != nil {
+		return out // no control arm: the run will say that it has none
+	}
+	for _, a := range t.system.control {
+		if p, ok := t.state.Pod(a.Pod.UID); ok {
+			out.controls = append(out.controls, load.DirectNode(client, net.JoinHostPort(p.IP, controlPort), a))
+		}
+	}
+	return out
+}
+
+// controlPort is where agents that join directly listen.
+const controlPort = "3022"
+
+// Proxies implements load.Targets.
+func (g *targets) Proxies() []load.Proxy {
+	var out []load.Proxy
+	for _, p := range g.state.Proxies() {
+		out = append(out, load.Proxy{Pod: p.Ref(), Ready: p.Ready && !p.Terminating, SSH: p.Through(false)})
+	}
+	return out
+}
+
+// Service implements load.Targets.
+func (g *targets) Service() load.Proxy {
+	return load.Proxy{Ready: true, SSH: ssh.Proxy{Address: net.JoinHostPort(g.t.system.facts.ProxyHost(), "443")}}
+}
+
+// Agents implements load.Targets: those whose pods are ready and stay.
+func (g *targets) Agents() []history.Agent {
+	g.mu.Lock()
+	all := g.agents
+	g.mu.Unlock()
+	var out []history.Agent
+	for _, a := range all {
+		if p, ok := g.state.Pod(a.Pod.UID); ok && p.Ready && !p.Terminating {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// KubePods implements load.Targets: kube-exec sessions run in the agents' pods.
+func (g *targets) KubePods() []load.KubePod { return nil }
+
+// Controls implements load.Targets.
+func (g *targets) Controls() []load.Control { return g.controls }
+
+// follow finds out about agents whose pods were replaced, until ctx ends.
+func (g *targets) follow(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(2 * time.Second):
+		}
+		if !g.unknown() {
+			continue
+		}
+		nodes, err := g.t.system.tctl.Nodes(ctx)
+		if err != nil {
+			g.t.Log.Debug("list agents", "err", err)
+			continue
+		}
+		g.learn(agents.Named(nodes, g.fleet()))
+	}
+}
+
+// fleet are the pods of agents that carry load.
+func (g *targets) fleet() []pods.Pod {
+	return slices.DeleteFunc(g.state.List(pods.Agent), func(p pods.Pod) bool {
+		return slices.ContainsFunc(g.t.system.control, func(c history.Agent) bool { return c.Pod.UID == p.UID })
+	})
+}
+
+// unknown says whether a ready agent pod has agents that are not known yet.
+func (g *targets) unknown() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.fleet() {
+		known := 0
+		for _, a := range g.agents {
+			if a.Pod.UID == p.UID {
+				known++
+			}
+		}
+		if p.Ready && !p.Terminating && known < g.t.plan.Teleport.Agents.PerPod {
+			return true
+		}
+	}
+	return false
+}
+
+// learn adds agents that were not known, and has them in the history.
+func (g *targets) learn(found []history.Agent) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := slices.Clone(g.agents)
+	for _, a := range found {
+		if a.Pod.UID == "" || slices.ContainsFunc(all, func(b history.Agent) bool { return b.UUID == a.UUID }) {
+			continue
+		}
+		all = append(all, a)
+		g.state.Record(history.Event{Subject: a.Host, Data: history.AgentChange{Agent: a, State: "registered"}})
+	}
+	g.agents = all
+}
+
+// holder tells what became of a pod that held recordings.
+func (g *targets) holder(pod history.PodRef, since time.Duration) recordings.Holder {
+	p, there := g.state.Pod(pod.UID)
+	h := recordings.Holder{Gone: !there || p.Phase == "Failed" || p.Phase == "Succeeded", Storage: g.storage(pod.Component)}
+	h.Restarted = g.t.ends.since(pod.UID, since)
+	return h
+}
+
+// storage is what kind of volume the data of a component is on.
+func (g *targets) storage(component string) string {
+	if component == pods.Auth {
+		if on, ok := helm.Get(g.t.system.values, "persistence", "enabled"); !ok || on == true {
+			return "pvc"
+		}
+	}
+	return "emptyDir"
+}
+
+// containerEnds remembers when a container of each pod last ended.
+type containerEnds struct {
+	mu   sync.Mutex
+	last map[string]time.Duration // by pod UID
+}
+
+// tap reads along what goes into the history.
+func (c *containerEnds) tap(e history.Event) {
+	end, ok := e.Data.(history.ContainerEnd)
+	if !ok || end.Init {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil {
+		c.last = map[string]time.Duration{}
+	}
+	c.last[end.Pod.UID] = max(c.last[end.Pod.UID], e.At)
+}
+
+// since says whether a container of the pod ended after a moment of the run.
+func (c *containerEnds) since(uid string, t time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last, ok := c.last[uid]
+	return ok && last > t
+}
