@@ -62,6 +62,8 @@ func controllerManagerSpawn(monitorGrace time.Duration) spawn {
 		"--cluster-signing-cert-file=" + filepath.Join(pkiDir(), "ca.crt"),
 		"--cluster-signing-key-file=" + filepath.Join(pkiDir(), "ca.key"),
 		"--cluster-cidr=" + podCIDR, "--service-cluster-ip-range=" + serviceCIDR,
+		// At the default of 20 a second the controllers' own service accounts alone take five seconds.
+		"--kube-api-qps=300", "--kube-api-burst=600",
 	}
 	if monitorGrace > 0 {
 		period := min(5*time.Second, monitorGrace/4)
