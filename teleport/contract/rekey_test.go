@@ -8,10 +8,13 @@ import (
 	"shakedown.dev/shakedown/teleport/ssh"
 )
 
-// TestRekey is a user who gets himself a cheaper key.
+// TestRekey is a user with a dear key who gets himself a cheaper one. Who has a cheap one never asks.
 func TestRekey(t *testing.T) {
 	t.Parallel()
 	l := start(t, local.Options{Nodes: 1})
+	if !l.id.Dear() {
+		t.Skip("tctl made a key that is cheap already")
+	}
 	id, err := l.log(t, false).Rekey(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
