@@ -2,8 +2,8 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"time"
@@ -57,6 +57,14 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%.0f s", d.Seconds())
 }
 
+// count is "1 packet" or "3 packets".
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 func isReady(p *corev1.Pod) bool {
@@ -68,5 +76,9 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// permanent makes an error end a try at once.
-func permanent(err error) bool { return errors.Is(err, ErrEmpty) }
+// hash is eight characters that tell one text from another.
+func hash(text string) string {
+	h := fnv.New32a()
+	h.Write([]byte(text))
+	return fmt.Sprintf("%08x", h.Sum32())
+}

@@ -44,6 +44,8 @@ type Kind struct {
 	Healed  string // what shows that it healed
 	Where   string // where it is available
 	Example string // what stands after do:
+	// each: the parameter timeout is for each target, and the fault keeps to it by itself.
+	each bool
 
 	available func(ctx context.Context, s *Site) error
 	inject    func(ctx context.Context, s *Site) (Injection, error)

@@ -18,6 +18,7 @@ const (
 	DefaultBite = 3 * time.Minute // to prove that it bites: timeout: in the vocabulary
 	DefaultHeal = 5 * time.Minute // to heal and to prove that
 	healthBound = 10 * time.Second
+	eachBound   = time.Hour // of all targets together, where timeout is for each
 )
 
 // Keeper carries the faults of one run through their lives, and has each step in the history. Its methods
@@ -162,6 +163,9 @@ func (h *Held) giveUp(ctx context.Context, err error) error {
 }
 
 func (h *Held) bound() time.Duration {
+	if kind, _ := Find(h.Step.Do.Action); kind.each {
+		return eachBound
+	}
 	if d := h.Step.Do.Args.Duration("timeout"); d > 0 {
 		return d
 	}

@@ -2,5 +2,10 @@ package chaos
 
 // Kinds is the whole kit.
 func Kinds() []Kind {
-	return []Kind{podDelete, podEvict, nodeDrain, nodeCordon}
+	return []Kind{
+		podDelete, podEvict, containerSignal, containerPause,
+		nodeDrain, nodeCordon, nodeTaint, nodeKill, nodePause, nodeRestart, nodePartition, nodePoolUpdate,
+		partition, packetLoss, latency, bandwidth, connectionReset,
+		apiServerOutage, rolloutStuck, reconnectStorm,
+	}
 }

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"shakedown.dev/shakedown/undo"
 )
 
 // endpoints are the UIDs of the pods that stand ready behind a Service of the namespace.
@@ -43,4 +45,19 @@ func (w World) podsIn(ctx context.Context, ns string) ([]corev1.Pod, error) {
 		return nil, fmt.Errorf("look at the pods: %w", err)
 	}
 	return list.Items, nil
+}
+
+// readyNodes counts them.
+func (w World) readyNodes(ctx context.Context) (int, error) {
+	list, err := w.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("look at the nodes: %w", err)
+	}
+	n := 0
+	for i := range list.Items {
+		if undo.NodeReady(&list.Items[i]) {
+			n++
+		}
+	}
+	return n, nil
 }

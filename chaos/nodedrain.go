@@ -124,7 +124,7 @@ func (d *draining) evict(ctx context.Context, h *drain.Helper, pods []corev1.Pod
 
 func (d *draining) settle(ctx context.Context) (string, error) {
 	if d.failed != nil {
-		return "", errors.Join(errors.New(strings.Join(d.told, "; ")), d.failed)
+		return "", fmt.Errorf("%s%w", strings.Join(append(d.told, ""), "; "), d.failed)
 	}
 	return await(ctx, func(ctx context.Context) (string, error) {
 		for _, n := range d.nodes {

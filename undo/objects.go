@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -125,5 +126,30 @@ func (c Cluster) restore(ctx context.Context, e Entry) (string, error) {
 	if found.GetAnnotations()[RunLabel] == e.Run {
 		return "", fmt.Errorf("%s still has the change of this run", e.Change.Object)
 	}
+	if err := c.dropPods(ctx, e, found); err != nil {
+		return "", err
+	}
 	return fmt.Sprintf("%s is as it was", e.Change.Object), nil
+}
+
+// dropPods deletes the pods that a StatefulSet made of the run's template: its controller waits for ever
+// for one that never becomes ready, also after its template is back.
+func (c Cluster) dropPods(ctx context.Context, e Entry, set metav1.Object) error {
+	if _, is := set.(*appsv1.StatefulSet); !is {
+		return nil
+	}
+	list, err := c.Client.CoreV1().Pods(set.GetNamespace()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("look at the pods of %s: %w", e.Change.Object, err)
+	}
+	for _, p := range list.Items {
+		if !metav1.IsControlledBy(&p, set) || p.Annotations[RunLabel] != e.Run || p.DeletionTimestamp != nil {
+			continue
+		}
+		opts := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))}
+		if err := c.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, opts); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete pod %s of the run's template: %w", p.Name, err)
+		}
+	}
+	return nil
 }

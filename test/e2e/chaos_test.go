@@ -225,6 +225,8 @@ func TestE2EChaosNodes(t *testing.T) {
 	}{
 		{"a drain moves the pods, uncordons what it cordoned, and is proved", testChaosDrain},
 		{"a drain that a budget forbids says which, what it needs and for how long", testChaosBlockedDrain},
+		{"each fault of nodes breaks them as it says, and they are as before when it is healed", testChaosNodeFaults},
+		{"the API server is away while data traffic lives", testChaosAPIServer},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newSpace(t.Context(), t, c)

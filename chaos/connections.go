@@ -1,0 +1,192 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"shakedown.dev/shakedown/scenarios"
+	"shakedown.dev/shakedown/undo"
+)
+
+var connectionReset = Kind{
+	Name: "connectionReset", Proof: "none of the chosen connections is in the pods' socket tables any more", Healed: "the workload has all replicas ready: nothing stays in force",
+	Where:     "clusters that run programs on their nodes (embedded), with ss and a kernel that has INET_DIAG_DESTROY",
+	Example:   "connectionReset: {select: {component: proxy, count: 1}, share: 50%}",
+	available: needs("ss", "command -v ss nsenter"),
+	inject: func(ctx context.Context, s *Site) (Injection, error) {
+		share := s.Do.Args.Float("share")
+		return s.resetConnections(ctx, func(all []connection) []connection {
+			want := int(math.Ceil(share*float64(len(all)) - 1e-9))
+			// The table's order is the kernel's hash order: the seed decides, not the kernel.
+			r := rand.New(rand.NewPCG(s.Do.Selects["select"].Seed, uint64(len(all))))
+			r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+			return all[:want]
+		})
+	},
+}
+
+var reconnectStorm = Kind{
+	Name: "reconnectStorm", Proof: "as connectionReset: all of the agents' connections, or all that the proxies have with whom is no pod of the namespace", Healed: "as connectionReset",
+	Where:     "as connectionReset",
+	Example:   "reconnectStorm: {who: agents}",
+	available: needs("ss", "command -v ss nsenter"),
+	inject:    injectStorm,
+}
+
+func injectStorm(ctx context.Context, s *Site) (Injection, error) {
+	if s.Do.Args.String("who") != "clients" {
+		s.choose(scenarios.Selection{Component: "agent", All: true})
+		return s.resetConnections(ctx, func(all []connection) []connection { return all })
+	}
+	pods, err := s.podsIn(ctx, s.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	ours := map[netip.Addr]bool{}
+	for _, p := range pods {
+		if a, err := netip.ParseAddr(p.Status.PodIP); err == nil {
+			ours[a] = true
+		}
+	}
+	s.choose(scenarios.Selection{Component: "proxy", All: true})
+	return s.resetConnections(ctx, func(all []connection) []connection {
+		return slices.DeleteFunc(all, func(c connection) bool { return ours[c.peer.Addr().Unmap()] || c.peer.Addr().IsLoopback() })
+	})
+}
+
+// choose says what is selected where the scenario leaves it to the fault.
+func (s *Site) choose(sel scenarios.Selection) {
+	s.Do.Selects = map[string]*scenarios.Selection{"select": &sel}
+}
+
+// connection is one line of a pod's socket table.
+type connection struct{ local, peer netip.AddrPort }
+
+const (
+	// inPod runs its arguments in the network namespace of a container.
+	inPod     = findContainer + `p=$(main $1) || { echo it has no process >&2; exit 1; }; shift; exec nsenter -t $p -n "$@"`
+	killBatch = 40 // filters in one call of ss
+)
+
+// resets are connections of pods that are cut.
+type resets struct {
+	site   *Site
+	pods   []corev1.Pod
+	ids    []string
+	owners []owner
+	cut    [][]connection // of each pod
+	began  time.Time
+}
+
+// resetConnections cuts those connections of the selected pods that choose returns.
+func (s *Site) resetConnections(ctx context.Context, choose func([]connection) []connection) (Injection, error) {
+	pods, err := s.HitPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	containers, err := s.containers(pods)
+	if err != nil {
+		return nil, err
+	}
+	r := &resets{site: s, pods: pods, began: time.Now()}
+	total := 0
+	for i := range pods {
+		o, err := s.ownerOf(ctx, &pods[i])
+		if err != nil {
+			return nil, err
+		}
+		all, err := s.connections(ctx, containers[i].id)
+		if err != nil {
+			return nil, fmt.Errorf("connections of %s: %w", pods[i].Name, err)
+		}
+		r.ids, r.owners, r.cut = append(r.ids, containers[i].id), append(r.owners, o), append(r.cut, choose(all))
+		total += len(r.cut[i])
+	}
+	if total == 0 {
+		return nil, fmt.Errorf("%w: the pods have no such connection", ErrEmpty)
+	}
+	for i := range pods {
+		change := undo.Change{Kind: undo.PodsRemoved, What: "reset connections of " + pods[i].Name, Object: r.owners[i].object()}
+		if err := s.Change(ctx, change, func(ctx context.Context) error { return r.kill(ctx, i) }); err != nil {
+			return effect{site: s, settle: r.settle, healed: r.healed}, err
+		}
+	}
+	return effect{site: s, settle: r.settle, healed: r.healed}, nil
+}
+
+func (r *resets) kill(ctx context.Context, i int) error {
+	for batch := range slices.Chunk(r.cut[i], killBatch) {
+		var filters []string
+		for _, c := range batch {
+			filters = append(filters, fmt.Sprintf("( sport = :%d and dport = :%d and dst %s )", c.local.Port(), c.peer.Port(), bracketed(c.peer.Addr())))
+		}
+		if _, err := r.site.sh(ctx, inPod, r.ids[i], "ss", "-Kt", strings.Join(filters, " or ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bracketed is an address as ss reads it: without them a colon begins a port.
+func bracketed(a netip.Addr) string {
+	if a.Is4() {
+		return a.String()
+	}
+	return "[" + a.String() + "]"
+}
+
+// connections are the established TCP connections of a container's pod.
+func (s *Site) connections(ctx context.Context, id string) ([]connection, error) {
+	said, err := s.sh(ctx, inPod, id, "ss", "-Htn", "state", "established")
+	if err != nil {
+		return nil, err
+	}
+	var out []connection
+	for line := range strings.Lines(said) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 {
+			continue
+		}
+		local, err := netip.ParseAddrPort(fields[2])
+		if err != nil {
+			return nil, fmt.Errorf("read %q: %w", line, err)
+		}
+		peer, err := netip.ParseAddrPort(fields[3])
+		if err != nil {
+			return nil, fmt.Errorf("read %q: %w", line, err)
+		}
+		out = append(out, connection{local, peer})
+	}
+	return out, nil
+}
+
+func (r *resets) settle(ctx context.Context) (string, error) {
+	return await(ctx, func(ctx context.Context) (string, error) {
+		var said []string
+		for i, p := range r.pods {
+			now, err := r.site.connections(ctx, r.ids[i])
+			if err != nil {
+				return "", err
+			}
+			for _, c := range r.cut[i] {
+				if slices.Contains(now, c) {
+					return "", fmt.Errorf("pod %s still has the connection %s to %s", p.Name, c.local, c.peer)
+				}
+			}
+			said = append(said, fmt.Sprintf("%s of pod %s gone from its socket table, it has %d now", count(len(r.cut[i]), "connection"), p.Name, len(now)))
+		}
+		return strings.Join(said, "; "), nil
+	})
+}
+
+func (r *resets) healed(ctx context.Context) (string, error) {
+	return await(ctx, func(ctx context.Context) (string, error) { return r.site.allReady(ctx, r.owners) })
+}
