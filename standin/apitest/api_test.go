@@ -38,6 +38,26 @@ func TestPingNamesAStandIn(t *testing.T) {
 	}
 }
 
+func TestTheClientFindsItsWayThroughAProxy(t *testing.T) {
+	for _, mode := range []string{"multiplex", "separate"} {
+		t.Run(mode, func(t *testing.T) {
+			c := startWith(t, mode, "yes")
+			clt, err := client.New(t.Context(), client.Config{
+				Addrs: []string{c.webAddr}, Credentials: []client.Credentials{client.LoadIdentityFile(c.identity)},
+				InsecureAddressDiscovery: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = clt.Close() })
+			ping, err := clt.Ping(t.Context())
+			if err != nil || ping.ClusterName != "api.example.com" {
+				t.Errorf("got %q and %v", ping.ClusterName, err)
+			}
+		})
+	}
+}
+
 func TestSearchPagesThroughEvents(t *testing.T) {
 	c := startCluster(t)
 	clt := connect(t, c, c.identity)

@@ -22,6 +22,7 @@ import (
 // cluster is a stand-in's auth, run as a process, with two users.
 type cluster struct {
 	dir, authAddr       string
+	webAddr, tunnelAddr string
 	identity, powerless string
 	bin                 string
 	admin               *client.Client
@@ -45,20 +46,23 @@ var build = sync.OnceValues(func() (string, error) {
 	return bin, nil
 })
 
-func startCluster(t *testing.T) *cluster {
+func startCluster(t *testing.T) *cluster { return startWith(t, "multiplex", "no") }
+
+// startWith starts an auth, and a proxy in a listener mode if it is wanted.
+func startWith(t *testing.T, mode, proxy string) *cluster {
 	t.Helper()
 	bin, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{dir: t.TempDir(), bin: bin, authAddr: freeAddr(t)}
+	c := &cluster{dir: t.TempDir(), bin: bin, authAddr: freeAddr(t), webAddr: freeAddr(t), tunnelAddr: freeAddr(t)}
 	diag := freeAddr(t)
 	c.write(t, "teleport.yaml", fmt.Sprintf(`version: v3
 teleport: {nodename: api, data_dir: %s}
-auth_service: {enabled: yes, listen_addr: %q, cluster_name: api.example.com}
-proxy_service: {enabled: no}
+auth_service: {enabled: yes, listen_addr: %q, cluster_name: api.example.com, proxy_listener_mode: %s}
+proxy_service: {enabled: %s, web_listen_addr: %q, tunnel_listen_addr: %q, listen_addr: %q, public_addr: %q, tunnel_public_addr: %q}
 ssh_service: {enabled: no}
-`, filepath.Join(c.dir, "data"), c.authAddr))
+`, filepath.Join(c.dir, "data"), c.authAddr, mode, proxy, c.webAddr, c.tunnelAddr, freeAddr(t), c.webAddr, c.tunnelAddr))
 	cmd := exec.Command(bin, "teleport", "start", "-c", filepath.Join(c.dir, "teleport.yaml"), "--diag-addr="+diag)
 	log, err := os.Create(filepath.Join(c.dir, "log"))
 	if err != nil {
