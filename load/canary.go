@@ -25,7 +25,7 @@ func (e *Engine) newCanary() (canary, error) {
 	if id == nil {
 		id = e.cfg.Users[0]
 	}
-	client, err := ssh.New(ssh.Options{Dial: e.cfg.Dial, Identity: id, Timeout: probeTimeout})
+	client, err := ssh.New(ssh.Options{Dial: e.cfg.Dial, Identity: id, ForwardAgent: e.forwardAgent(), Timeout: probeTimeout})
 	if err != nil {
 		return nil, err
 	}

@@ -59,8 +59,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
 	e := newEngine(cfg)
-	forward := strings.HasPrefix(e.mode, "proxy") // a proxy that records logs in at the node as the user
-	ssh, err := newSSHOpener(cfg.Users, cfg.Dial, e.longestTimeout(), forward)
+	ssh, err := newSSHOpener(cfg.Users, cfg.Dial, e.longestTimeout(), e.forwardAgent())
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +86,9 @@ func newEngine(cfg Config) *Engine {
 	}
 	return e
 }
+
+// forwardAgent: a proxy that records logs in at the node as the user, with the agent that the client forwards.
+func (e *Engine) forwardAgent() bool { return strings.HasPrefix(e.mode, "proxy") }
 
 func recordingMode(cfg Config) string {
 	for _, mode := range []string{cfg.RecordingMode, cfg.Plan.Recordings.Mode} {

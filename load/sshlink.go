@@ -12,13 +12,10 @@ import (
 )
 
 // sshOpener opens SSH sessions, with one client for each user.
-type sshOpener struct {
-	clients []*ssh.Client
-	agent   bool // forward it: proxies that record need it
-}
+type sshOpener struct{ clients []*ssh.Client }
 
 func newSSHOpener(users []*identity.Identity, dial ssh.DialFunc, timeout time.Duration, agent bool) (*sshOpener, error) {
-	o := &sshOpener{agent: agent}
+	o := &sshOpener{}
 	for _, id := range users {
 		c, err := ssh.New(ssh.Options{Dial: dial, Identity: id, ForwardAgent: agent, Timeout: timeout})
 		if err != nil {
@@ -30,9 +27,8 @@ func newSSHOpener(users []*identity.Identity, dial ssh.DialFunc, timeout time.Du
 }
 
 func (o *sshOpener) open(ctx context.Context, to route, what launch) (link, error) {
-	target := ssh.Target{Node: to.Node.UUID}
-	start := ssh.Start{PTY: what.Terminal, Command: what.Command, Agent: o.agent}
-	s, err := o.clients[to.User].Open(ctx, to.Proxy.SSH, target, start)
+	start := ssh.Start{PTY: what.Terminal, Command: what.Command}
+	s, err := o.clients[to.User].Open(ctx, to.Proxy.SSH, ssh.Target{Node: to.Node.UUID}, start)
 	if err != nil {
 		return nil, sshError(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,12 +65,12 @@ func start(t testing.TB, mode string, env ...string) *lab {
 	}
 	t.Cleanup(func() { _ = c.Stop() })
 	l := &lab{Cluster: c, folder: folder}
-	l.enrol(t, ctx)
+	l.enrol(t, ctx, strings.HasPrefix(mode, "proxy"))
 	return l
 }
 
 // enrol makes users, and waits until every node can be dialled.
-func (l *lab) enrol(t testing.TB, ctx context.Context) {
+func (l *lab) enrol(t testing.TB, ctx context.Context, agent bool) {
 	t.Helper()
 	if err := l.Tctl.EnsureRole(ctx, tctl.Role{Name: "load", Logins: []string{"root"}}); err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func (l *lab) enrol(t testing.TB, ctx context.Context) {
 		}
 		l.users = append(l.users, id)
 	}
-	client, err := ssh.New(ssh.Options{Identity: l.users[0]})
+	client, err := ssh.New(ssh.Options{Identity: l.users[0], ForwardAgent: agent})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,17 @@ import (
 
 // TestSteady: nothing is wrong, so nothing is found; and what is written down is written down whole.
 func TestSteady(t *testing.T) {
-	l := start(t, "node")
-	events, summary := run(t, l, plan(10, time.Second, 100*time.Millisecond), "node", 5*time.Second, 20*time.Second)
+	for _, mode := range []string{"node", "node-sync", "proxy", "proxy-sync"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			steady(t, mode)
+		})
+	}
+}
+
+func steady(t *testing.T, mode string) {
+	l := start(t, mode)
+	events, summary := run(t, l, plan(10, time.Second, 100*time.Millisecond), mode, 5*time.Second, 20*time.Second)
 	n := 0
 	for s := range of[history.Session](events) {
 		n++

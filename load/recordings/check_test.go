@@ -302,9 +302,10 @@ func TestFoundAgain(t *testing.T) {
 		mode    string
 		forget  func(*Session)
 		start   events.SessionStart
+		remote  string
 	}{
-		{"a command in a container has its token in the log", "node", func(s *Session) { s.ServerSession, s.Type = "", "kube-exec" }, events.SessionStart{InitialCommand: []string{"sh", "-c", ": " + lines.Token(5) + "; exec cat"}}},
-		{"a session that a proxy records has another id, but its client's address", "proxy", func(s *Session) { s.ServerSession, s.Local = "other", "10.0.0.1:5" }, events.SessionStart{ConnectionMetadata: events.ConnectionMetadata{RemoteAddr: "10.0.0.1:5"}}},
+		{"a command in a container has its token in the log", "node", func(s *Session) { s.ServerSession, s.Type = "", "kube-exec" }, events.SessionStart{InitialCommand: []string{"sh", "-c", ": " + lines.Token(5) + "; exec cat"}}, ""},
+		{"a session that a proxy records has another id, but its client's address", "proxy", func(s *Session) { s.ServerSession, s.Local = "other", "10.0.0.1:5" }, events.SessionStart{}, "10.0.0.1:5"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.because, func(t *testing.T) {
@@ -312,6 +313,7 @@ func TestFoundAgain(t *testing.T) {
 				w := newWorld()
 				tt.forget(w.add("a", 0))
 				w.server.events[0].Raw, w.server.events[0].User = &tt.start, "u"
+				w.server.events[0].Remote = tt.remote
 				w.check(tt.mode, nil)
 				if r := w.book.recordings()["a"]; r.Class != history.RecComplete || r.ServerSession != "sid-a" {
 					t.Errorf("got %+v", r)

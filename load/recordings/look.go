@@ -83,13 +83,13 @@ func (c *check) take(e audit.Event) {
 
 // recognise finds the session that a start event is of, where the session itself could not tell the log's id.
 func (c *check) recognise(e audit.Event) *item {
-	start, ok := e.Raw.(*events.SessionStart)
-	if !ok {
-		return nil
+	command := ""
+	if start, ok := e.Raw.(*events.SessionStart); ok {
+		command = strings.Join(start.InitialCommand, " ")
 	}
 	for i, it := range c.unknown {
-		byToken := it.Lines.Token != "" && strings.Contains(strings.Join(start.InitialCommand, " "), it.Lines.Token)
-		if !byToken && (it.Local == "" || it.Local != start.RemoteAddr || it.User != e.User) {
+		byToken := it.Lines.Token != "" && strings.Contains(command, it.Lines.Token)
+		if !byToken && (it.Local == "" || it.Local != e.Remote || it.User != e.User) {
 			continue
 		}
 		c.unknown = append(c.unknown[:i:i], c.unknown[i+1:]...)
