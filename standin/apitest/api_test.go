@@ -5,13 +5,20 @@ package apitest
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"testing"
 	"time"
 
 	"github.com/gravitational/teleport/api/client"
+	"github.com/gravitational/teleport/api/client/proto"
 	"github.com/gravitational/teleport/api/types"
 	"github.com/gravitational/teleport/api/types/events"
 	"github.com/gravitational/trace"
+	"golang.org/x/crypto/ssh"
 )
 
 func connect(t *testing.T, c *cluster, identity string) *client.Client {
@@ -193,4 +200,39 @@ func contains(list []string, want string) bool {
 		}
 	}
 	return false
+}
+
+func TestAUserGetsAnotherKeySigned(t *testing.T) {
+	c := startCluster(t)
+	clt := connect(t, c, c.identity)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := ssh.NewPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := proto.UserCertsRequest{PublicKey: ssh.MarshalAuthorizedKey(public), Username: "load", Expires: time.Now().Add(100 * time.Hour), KubernetesCluster: "k"}
+	certs, err := clt.GenerateUserCerts(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, _, _, _, err := ssh.ParseAuthorizedKey(certs.SSH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(certs.TLS)
+	tlsCert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := signed.(*ssh.Certificate)
+	if cert.KeyId != "load" || tlsCert.Subject.CommonName != "load" || time.Until(tlsCert.NotAfter) > 12*time.Hour {
+		t.Errorf("user %q and %q until %s, want load for at most the 12 hours of the identity", cert.KeyId, tlsCert.Subject.CommonName, tlsCert.NotAfter)
+	}
+	request.Username = "powerless"
+	if _, err := clt.GenerateUserCerts(t.Context(), request); !trace.IsAccessDenied(err) {
+		t.Errorf("for somebody else: got %v, want access denied", err)
+	}
 }

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/gravitational/teleport/api v0.0.0-20220930232149-2fa94542d677
 	github.com/gravitational/trace v1.1.17
+	golang.org/x/crypto v0.0.0-20220126234351-aa10faf2a1f8
 )
 
 require (
@@ -32,7 +33,6 @@ require (
 	go.opentelemetry.io/otel/sdk v1.7.0 // indirect
 	go.opentelemetry.io/otel/trace v1.7.0 // indirect
 	go.opentelemetry.io/proto/otlp v0.16.0 // indirect
-	golang.org/x/crypto v0.0.0-20220126234351-aa10faf2a1f8 // indirect
 	golang.org/x/net v0.0.0-20220127200216-cd36cc0744dd // indirect
 	golang.org/x/sys v0.0.0-20220114195835-da31bd327af9 // indirect
 	golang.org/x/term v0.0.0-20210927222741-03fcf44c2211 // indirect

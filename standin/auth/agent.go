@@ -2,20 +2,14 @@ package auth
 
 import (
 	"context"
-	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gravitational/teleport/api/types"
-	"github.com/gravitational/teleport/api/types/events"
 	"golang.org/x/crypto/ssh"
 
-	"shakedown.dev/shakedown/standin/audit"
-	"shakedown.dev/shakedown/standin/ca"
 	"shakedown.dev/shakedown/standin/rpc"
 	"shakedown.dev/shakedown/standin/state"
 )
@@ -103,73 +97,6 @@ func (a agent) SignHost(ctx context.Context, r *rpc.HostCertRequest) (*rpc.HostC
 		return nil, grpcError(err)
 	}
 	return &rpc.HostCert{Cert: ssh.MarshalAuthorizedKey(cert)}, nil
-}
-
-// SignUser signs a user's keys, as long as the roles allow but no longer than asked.
-func (a agent) SignUser(ctx context.Context, r *rpc.SignUserRequest) (*rpc.SignUserResponse, error) {
-	if _, err := a.hostOnly(ctx, types.RoleAdmin); err != nil {
-		return nil, err
-	}
-	user, err := a.getUser(ctx, r.User)
-	if errors.Is(err, state.ErrNotFound) {
-		return nil, denied("access denied") // the real one does not say why either
-	}
-	if err != nil {
-		return nil, grpcError(err)
-	}
-	checker, err := a.checker(ctx, r.User, user.GetRoles(), user.GetTraits())
-	if err != nil {
-		return nil, err
-	}
-	ttl := min(r.TTL, checker.SessionTTL(maxCertTTL))
-	groups, users, _ := checker.Kube(map[string]string{})
-	content := ca.User{
-		Name: r.User, Roles: user.GetRoles(), Traits: user.GetTraits(), Logins: checker.Logins(),
-		KubeGroups: groups, KubeUsers: users, KubeCluster: r.KubeCluster,
-		RouteToCluster: a.cluster, Cluster: a.cluster,
-		ForwardAgent: checker.ForwardAgent(), PortForwarding: checker.PortForwarding(),
-		Expires: time.Now().UTC().Add(ttl).Truncate(time.Second),
-	}
-	resp, err := a.signUser(r, content)
-	if err != nil {
-		return nil, grpcError(err)
-	}
-	a.metrics.signed.Inc()
-	return resp, grpcError(a.emitCert(ctx, content))
-}
-
-// maxCertTTL is the longest life of a user's certificate (30 hours).
-const maxCertTTL = 30 * time.Hour
-
-func (a agent) signUser(r *rpc.SignUserRequest, content ca.User) (*rpc.SignUserResponse, error) {
-	sshKey, _, _, _, err := ssh.ParseAuthorizedKey(r.SSHKey)
-	if err != nil {
-		return nil, fmt.Errorf("SSH key: %w%w", err, silent{errBadRequest})
-	}
-	tlsKey, err := x509.ParsePKIXPublicKey(r.TLSKey)
-	if err != nil {
-		return nil, fmt.Errorf("TLS key: %w%w", err, silent{errBadRequest})
-	}
-	sshCert, err := a.user.SignUserSSH(sshKey, content)
-	if err != nil {
-		return nil, err
-	}
-	tlsCert, err := a.user.SignUserTLS(tlsKey, content)
-	if err != nil {
-		return nil, err
-	}
-	return &rpc.SignUserResponse{SSHCert: ssh.MarshalAuthorizedKey(sshCert), TLSCert: tlsCert, Expires: content.Expires}, nil
-}
-
-func (a agent) emitCert(ctx context.Context, u ca.User) error {
-	return a.Emit(ctx, &events.CertificateCreate{
-		Metadata:        events.Metadata{Type: audit.CertCreate, Code: audit.CertCreateCode},
-		CertificateType: "user",
-		Identity: &events.Identity{
-			User: u.Name, Roles: u.Roles, Logins: u.Logins, Expires: u.Expires, RouteToCluster: u.RouteToCluster,
-			KubernetesCluster: u.KubeCluster, KubernetesGroups: u.KubeGroups, KubernetesUsers: u.KubeUsers, TeleportCluster: u.Cluster,
-		},
-	})
 }
 
 func (a agent) CreateResource(ctx context.Context, r *rpc.Resource) (*rpc.Empty, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gravitational/teleport/api/types"
 	"google.golang.org/grpc/codes"
@@ -25,6 +26,8 @@ type caller struct {
 	role   types.SystemRole // of a host; empty for a user
 	uuid   string
 	access *access.Checker // of a user
+
+	expires time.Time // of the certificate that he calls with
 }
 
 // caller finds out who is at the other end from the verified certificate.
@@ -64,7 +67,7 @@ func (a *Auth) userCaller(ctx context.Context, cert *x509.Certificate) (*caller,
 	if err != nil {
 		return nil, err
 	}
-	return &caller{name: user.Name, access: checker}, nil
+	return &caller{name: user.Name, access: checker, expires: cert.NotAfter}, nil
 }
 
 // checker gathers roles by name; one that is gone denies access, as it does in
