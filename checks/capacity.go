@@ -17,7 +17,8 @@ type component struct {
 	target  int // after the last one: what recovery comes back to
 	ready   steps
 	serving steps         // nil: no canary ever went through it
-	until   time.Duration // its last canary: after that nobody knows what served
+	since   time.Duration // when each pod of the start had its first canary: before that nobody knows what served
+	until   time.Duration // its last canary: nor after that
 }
 
 // known is the part of w in which the capacity was watched.
@@ -25,7 +26,7 @@ func (c *component) known(w span) span {
 	if c.serving == nil {
 		return w
 	}
-	return w.clip(span{0, c.until})
+	return w.clip(span{c.since, c.until})
 }
 
 // capacity is what is judged: serving where canaries say it, else ready.
@@ -49,7 +50,7 @@ func (l *ledger) components() []*component {
 	}
 	var out []*component
 	for _, n := range slices.Sorted(maps.Keys(names)) {
-		c := &component{name: n, desired: l.desired(n), target: l.target(n), ready: l.readySteps(n), serving: l.servingSteps(n)}
+		c := &component{name: n, desired: l.desired(n), target: l.target(n), ready: l.readySteps(n), serving: l.servingSteps(n), since: l.firstRound(n)}
 		for _, at := range l.canaryMoments(n) {
 			c.until = at
 		}
@@ -102,6 +103,25 @@ func (l *ledger) readySteps(component string) steps {
 		return countSpans(begin, up)
 	}
 	return l.replicas[component].ready
+}
+
+// firstRound is when each pod that was there for the first canaries had answered its own or not. Canaries
+// begin together but do not end together: a pod whose first one is still under way is not one that
+// serves nobody.
+func (l *ledger) firstRound(component string) time.Duration {
+	begin := never
+	for _, p := range l.pods {
+		if p.ref.Component == component && len(p.probes) > 0 {
+			begin = earliest(begin, p.probes[0].from)
+		}
+	}
+	var end time.Duration
+	for _, p := range l.pods {
+		if p.ref.Component == component && len(p.probes) > 0 && p.probes[0].from < begin+l.probeInterval() {
+			end = max(end, p.probes[0].at)
+		}
+	}
+	return end
 }
 
 // servingSteps counts pods that answered their last canary; nil where there was none.

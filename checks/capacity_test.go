@@ -76,6 +76,22 @@ func onlyTo60(w *world) {
 	w.phase("last", 20*sec, 60*sec)
 }
 
+func TestCanariesUnderWayAtTheStartAreNoLoss(t *testing.T) {
+	w := steady()
+	first := map[string]bool{}
+	edit(w, func(e *history.Event, p *history.Probe) {
+		if !first[p.Pod.Name] { // begun together, ended 20, 40 and 60 ms later
+			first[p.Pod.Name] = true
+			e.At += time.Duration(len(first)) * 20 * time.Millisecond
+			p.Took = time.Duration(len(first)) * 20 * time.Millisecond
+		}
+	})
+	got, err := w.measure(t).Data().Capacity("proxy", gates.Window{})
+	if err != nil || got.Min != 3 {
+		t.Errorf("all three proxies always served; capacity is %+v (%v)", got, err)
+	}
+}
+
 func TestServing(t *testing.T) {
 	at := func(s float64) time.Duration { return time.Duration(s * float64(sec)) }
 	ok := func(s float64) probe { return probe{at(s) - 40*time.Millisecond, at(s), true} }

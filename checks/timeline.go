@@ -58,8 +58,10 @@ func (m *Measures) Timeline() Timeline {
 		s := ComponentSeries{Name: c.name, Desired: c.desired, Ready: c.ready.sample(n, step)}
 		if c.serving != nil {
 			s.Serving = c.serving.sample(n, step)
-			for i := int(c.until/step) + 1; i < n; i++ {
-				s.Serving[i] = nil
+			for i := range n {
+				if at := time.Duration(i) * step; at+step <= c.since || at > c.until {
+					s.Serving[i] = nil
+				}
 			}
 		}
 		t.Components = append(t.Components, s)
