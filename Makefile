@@ -1,4 +1,5 @@
 # make build    the programs, in bin/
+# make run      the main job: a rollout under fire on the embedded cluster
 # make test     everything: programs this machine lacks, build, vet, unit tests, end-to-end tests
 # make help     the rest
 
@@ -6,7 +7,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build deps test vet unit e2e lint bench clean help
+.PHONY: build deps run test vet unit e2e lint bench clean help
 
 export CGO_ENABLED ?= 0
 # Users seldom have the folder of nft and ip in their path.
@@ -44,6 +45,11 @@ bin/standin:
 deps:
 	@.ci/deps
 
+# The main job. Its exit status is the verdict, which make reports as an error of its own when it is not pass.
+SCENARIO ?= rollout-under-fire
+run: deps build
+	bin/shakedown run $(SCENARIO) $(RUN_FLAGS)
+
 # Unit tests need no cluster; what does is named TestE2E… and runs last, on the programs in bin/.
 test: deps build vet unit e2e
 
@@ -76,6 +82,7 @@ clean:
 help:
 	@echo 'build  programs in bin/: $(notdir $(PROGRAMS))'
 	@echo 'deps   install the Debian packages that are missing (as root), or name them'
+	@echo 'run    the main job: a rollout under fire (SCENARIO=steady for its control, RUN_FLAGS=…)'
 	@echo 'test   deps, build, vet, unit and end-to-end tests'
 	@echo 'unit   unit tests alone          e2e    end-to-end tests alone, on bin/'
 	@echo 'lint   formatting, vet, macOS    bench  benchmarks'
