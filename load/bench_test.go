@@ -71,7 +71,7 @@ func BenchmarkArrivals(b *testing.B) {
 	}
 	slices.Sort(late)
 	if len(late) == 0 {
-		b.Skip("too short")
+		return // b.N is 1 at first
 	}
 	b.ReportMetric(float64(late[len(late)*99/100].Microseconds()), "late-p99-µs")
 	b.ReportMetric(float64(late[len(late)-1].Microseconds()), "late-max-µs")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +34,7 @@ type Engine struct {
 	halt     context.CancelFunc
 	life     context.Context // everything else ends with it
 	end      context.CancelFunc
+	gc       int // the collector's setting before Start
 	workers  sync.WaitGroup // arrivals, canaries, the queue
 	sessions sync.WaitGroup
 
@@ -49,6 +51,11 @@ type bounds struct {
 
 // lateness is how many times validity.lateP99 a session may be late before it is not begun any more.
 const lateness = 10
+
+// gcPercent is the garbage collector's setting between Start and Stop. Handshakes leave their litter between what
+// is held: collected twice as often as Go would, a held session takes 94 instead of 103 KiB, for a twentieth more
+// processor time at opening.
+const gcPercent = 50
 
 // New makes an engine; nothing is dialled yet. The error lists everything that is wrong with the configuration.
 func New(cfg Config) (*Engine, error) {
@@ -136,6 +143,7 @@ func (e *Engine) longestTimeout() (longest time.Duration) {
 func (e *Engine) Start(ctx context.Context) {
 	e.life, e.end = context.WithCancel(context.WithoutCancel(ctx))
 	e.arrive, e.halt = context.WithCancel(e.life)
+	e.gc = debug.SetGCPercent(gcPercent)
 	now := time.Now()
 	e.base = now.Add(-e.history.Since(now))
 	e.work(func() { e.queue.Run(e.life) })
@@ -180,6 +188,7 @@ func (e *Engine) Stop(ctx context.Context) Stats {
 	e.StopLoad(ctx)
 	e.end()
 	e.workers.Wait()
+	debug.SetGCPercent(e.gc)
 	return e.Stats()
 }
 
