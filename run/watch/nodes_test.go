@@ -106,44 +106,6 @@ func TestOutagesOfTheAPIServer(t *testing.T) {
 	})
 }
 
-// TestWatchesThatBreak: a watch that is broken for long is recorded, one that comes back at once is not.
-func TestWatchesThatBreak(t *testing.T) {
-	inBubble(t, nil, func(r *rig) {
-		g := r.w.gaps[0]
-		if g.what != "nodes" {
-			t.Fatal(g.what)
-		}
-		time.Sleep(time.Second)
-		g.lose(nil)
-		time.Sleep(time.Second)
-		g.found()
-		r.expect("a second is what a watch may be late anyway")
-		g.lose(errors.New("connection refused"))
-		g.lose(errors.New("connection refused again"))
-		time.Sleep(5 * time.Second)
-		g.found()
-		r.expect("five seconds", "blind nodes nodes: connection refused again")
-		g.lose(errors.New("EOF"))
-		time.Sleep(3 * time.Second)
-		r.w.Stop()
-		r.expect("blind to the end", "blind nodes nodes: EOF")
-	})
-}
-
-// TestABlindSpotBeginsWithTheOutage: a watch over a dead connection ends late, but saw nothing before.
-func TestABlindSpotBeginsWithTheOutage(t *testing.T) {
-	s := &sink{start: time.Now()}
-	g := &gaps{
-		what: "pods", name: "pods", record: s.Record, begun: true,
-		now:    func() time.Duration { return 30 * time.Second },
-		outage: func() (time.Duration, bool) { return 12 * time.Second, true },
-	}
-	g.lose(nil)
-	if g.from != 12*time.Second {
-		t.Errorf("blind since %s", g.from)
-	}
-}
-
 func TestStartSaysWhatItCannotSee(t *testing.T) {
 	if _, err := Start(t.Context(), Config{}); err == nil {
 		t.Error("started without anything")

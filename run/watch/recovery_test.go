@@ -1,61 +1,82 @@
 package watch
 
 import (
-	"os"
-	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"shakedown.dev/shakedown/checks"
-	"shakedown.dev/shakedown/checks/gates"
+	"shakedown.dev/shakedown/checks/runtest"
 	"shakedown.dev/shakedown/history"
 )
 
-// TestRecoveredAsTheChecksSay plays the histories of runs to a State, and asks when it has recovered: at no time
-// may it say so before the checks do.
+// TestRecoveredAsTheChecksSay plays runs to a State and asks when it has recovered: as soon as the checks say,
+// seen from the end of the ten good seconds, and not before.
 func TestRecoveredAsTheChecksSay(t *testing.T) {
-	runs, err := filepath.Glob("../../checks/testdata/judged/*/history.jsonl.zst")
-	if err != nil || len(runs) == 0 {
-		t.Fatal("no runs to play", err)
-	}
-	compared := 0
-	for _, path := range runs {
-		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
-			want, err := measured(t, path).Recovery()
+	under := runtest.RolloutUnderFire(runtest.Config{Seed: 1, Rate: 5})
+	for _, row := range []struct {
+		why       string
+		events    []history.Event
+		recovered bool
+		after     float64 // seconds after the last change, by the checks
+	}{
+		{"nothing is wrong any more when the last change is over", under, true, 0},
+		{"canaries of one proxy fail for some more seconds", spoil(under, 12*time.Second, false), true, 10},
+		{"opens are slow for some more seconds", spoil(under, 9*time.Second, true), true, 4},
+		{"canaries fail to the end", spoil(under, time.Hour, false), false, 0},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			want, err := checks.Measure(runtest.Expect(), runtest.Source(row.events)).Data().Recovery()
 			if err != nil {
 				t.Fatal(err)
 			}
-			clock := &played{}
-			s := NewState(clock)
-			at := playUntilRecovered(t, path, clock, s)
-			t.Logf("by the checks: recovered %v after %.1f s from %s on; live: at %s", want.Recovered, want.Seconds, s.recovery.over, at)
-			if !want.Recovered {
-				if at >= 0 {
-					t.Errorf("recovered at %s, the checks say never", at)
-				}
-				return
+			if want.Recovered != row.recovered || row.recovered && want.Seconds < row.after {
+				t.Fatalf("the row is not what it says: %+v", want)
 			}
-			compared++
-			// The checks find the begin of ten good seconds, the live watch can only see their end.
+			s := NewState(&played{})
+			at := playUntilRecovered(row.events, s)
+			t.Logf("by the checks: %v, %.1f s after %s; live: at %s", want.Recovered, want.Seconds, s.recovery.over, at)
 			seen := s.recovery.over + time.Duration(want.Seconds*float64(time.Second)) + 10*time.Second
-			if d := at - seen; d < -time.Second || d > 3*time.Second {
+			switch {
+			case !want.Recovered && at >= 0:
+				t.Errorf("recovered at %s, the checks say never", at)
+			case want.Recovered && (at < seen-time.Second || at > seen+3*time.Second):
 				t.Errorf("recovered at %s, by the checks at %s", at, seen)
 			}
 		})
 	}
-	if compared == 0 {
-		t.Error("in none of the runs anything recovered")
-	}
 }
 
-func measured(t *testing.T, path string) gates.Data {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
+// spoil makes a run bad for so long after its last change: canaries through one proxy fail, or opens are slow.
+func spoil(events []history.Event, long time.Duration, slow bool) []history.Event {
+	s := NewState(&played{})
+	playUntilRecovered(events, s)
+	from, uid := s.recovery.over, ""
+	out := slices.Clone(events)
+	within := func(t time.Duration) bool { return t >= from && t <= from+long }
+	for i, e := range out {
+		switch d := e.Data.(type) {
+		case history.Probe:
+			if uid == "" && within(e.At) {
+				uid = d.Pod.UID
+			}
+			if !slow && within(e.At) && d.Pod.UID == uid {
+				d.Error, d.Failed = "refused", history.PhaseConnect
+			}
+			out[i].Data = d
+		case history.Session:
+			if slow && within(d.Due) && d.Open > 0 {
+				d.Open += 400 * time.Millisecond
+			}
+			out[i].Data = d
+		case history.SessionOpened:
+			if slow && within(d.Due) {
+				d.Open += 400 * time.Millisecond
+			}
+			out[i].Data = d
+		}
 	}
-	defer f.Close()
-	return checks.Measure(checks.Expect{}, history.NewReader(f)).Data()
+	return out
 }
 
 // played is a history whose clock stands where its last event was.
@@ -66,22 +87,16 @@ func (p *played) Now() time.Duration            { return p.now }
 func (p *played) Since(time.Time) time.Duration { return p.now }
 
 // playUntilRecovered gives the moment at which the state first says that it has recovered from the last change; -1: never.
-func playUntilRecovered(t *testing.T, path string, clock *played, s *State) time.Duration {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+func playUntilRecovered(events []history.Event, s *State) time.Duration {
 	at := time.Duration(-1)
-	for e := range history.NewReader(f).Events() {
+	for _, e := range events {
 		s.Record(e)
 		ok, err := s.Recovered()
 		switch {
 		case len(s.recovery.open) > 0:
 			at = -1
 		case err == nil && ok && at < 0 && s.recovery.over > 0:
-			at = clock.now
+			at = s.Now()
 		}
 	}
 	return at
