@@ -34,7 +34,7 @@ type Engine struct {
 	halt     context.CancelFunc
 	life     context.Context // everything else ends with it
 	end      context.CancelFunc
-	gc       int // the collector's setting before Start
+	gc       int            // the collector's setting before Start
 	workers  sync.WaitGroup // arrivals, canaries, the queue
 	sessions sync.WaitGroup
 
