@@ -12,7 +12,6 @@ import (
 	"shakedown.dev/shakedown/undo"
 )
 
-
 func TestPatience(t *testing.T) {
 	for _, row := range []struct {
 		why     string

@@ -50,30 +50,45 @@ func (p *planning) flags(cmd *cobra.Command) {
 }
 
 func (p *planning) do(ctx context.Context, name string) error {
-	plan, filled, err := p.make(ctx, name)
+	made, err := p.make(ctx, name)
 	if err != nil {
 		return err
 	}
 	if p.output == "json" {
-		return plan.Write(p.Out)
+		return made.plan.Write(p.Out)
 	}
-	if err := plan.Print(p.Out); err != nil {
+	if err := made.plan.Print(p.Out); err != nil {
 		return err
 	}
-	describePlan(p.Out, plan, filled)
+	describePlan(p.Out, made.plan, made.filled)
 	return nil
 }
 
-func (p *planning) make(ctx context.Context, name string) (*scenarios.Plan, []lab.Default, error) {
+// planned is a scenario, and the plan that it gives.
+type planned struct {
+	scenarioText
+	scenario *scenarios.Scenario
+	plan     *scenarios.Plan
+	filled   []lab.Default
+}
+
+// make reads the scenario, plans, and checks all that can be checked before anything is touched.
+func (p *planning) make(ctx context.Context, name string) (planned, error) {
 	found, s, err := p.scenario(name)
 	if err != nil {
-		return nil, nil, err
+		return planned{}, err
 	}
 	plan, filled, err := run.MakePlan(ctx, s, p.provider, p.seed)
 	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
+		return planned{}, context.Cause(ctx)
 	}
-	return plan, filled, found.mistakes(err)
+	if err != nil {
+		return planned{}, found.mistakes(err)
+	}
+	if p.chart != "" {
+		err = changesSomething(plan.Teleport)
+	}
+	return planned{found, s, plan, filled}, err
 }
 
 // scenario finds and decodes the scenario with all overrides.

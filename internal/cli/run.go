@@ -35,7 +35,7 @@ func (a *app) run() *cobra.Command {
 			"The first Ctrl-C heals and reports, the second only heals, the third leaves at once.",
 		Example: "  shakedown run rollout-under-fire\n" +
 			"  shakedown run mine.yaml --seed 7 --set load[terminals].arrival.maxHeld=50\n" +
-			"  shakedown run steady --chart ./teleport-cluster --image teleport:dev=host:./build",
+			"  shakedown run steady --chart ./teleport-cluster --image public.ecr.aws/gravitational/teleport:13.0.0=host:./build",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("seed") {
@@ -81,20 +81,14 @@ func (r *running) options(ctx context.Context, name string) (run.Options, error)
 	if err != nil {
 		return run.Options{}, err
 	}
-	found, s, err := r.scenario(name)
+	made, err := r.make(ctx, name)
 	if err != nil {
 		return run.Options{}, err
 	}
-	plan, _, err := run.MakePlan(ctx, s, r.provider, r.seed)
-	if ctx.Err() != nil {
-		return run.Options{}, context.Cause(ctx)
-	}
-	if err != nil {
-		return run.Options{}, found.mistakes(err)
-	}
-	r.talk("Running %s with seed %d: at least %s, and what the actions and conditions take.", plan.Scenario, r.seed, scenarios.FormatDuration(plan.LeastTime()))
+	r.talk("Running %s with seed %d: at least %s, and what the actions and conditions take.",
+		made.plan.Scenario, r.seed, scenarios.FormatDuration(made.plan.LeastTime()))
 	return run.Options{
-		Scenario: s, Text: found.text, Seed: r.seed,
+		Scenario: made.scenario, Text: made.text, Seed: r.seed,
 		ProviderName: r.provider, Images: images, Standin: r.standin,
 		Out: r.out, Keep: run.Keep(r.keep), Tool: build().String(), Argv: r.argv, Log: r.log,
 	}, nil

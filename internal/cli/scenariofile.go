@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"shakedown.dev/shakedown/internal/exit"
@@ -77,14 +79,25 @@ func clusterFlag(provider string) error {
 	return usage("--cluster %s: want embedded", provider)
 }
 
-// withChart adds the overrides that put a chart in the place of the scenario's.
+// withChart are the overrides that put a chart in the place of the scenario's, before those of the user. The
+// versions that the scenario names are another chart's: any will do, unless the user says which.
 func withChart(set []string, chart string, s *scenarios.Scenario) []string {
-	if chart == "" {
-		return set
-	}
-	set = append(set, fmt.Sprintf("spec.teleport.from.chart=%q", chart))
+	releases := []string{"from"}
 	if s.Teleport.To != nil {
-		set = append(set, fmt.Sprintf("spec.teleport.to.chart=%q", chart))
+		releases = append(releases, "to")
 	}
-	return set
+	var all []string
+	for _, r := range releases {
+		all = append(all, fmt.Sprintf("spec.teleport.%s.chart=%q", r, chart), fmt.Sprintf("spec.teleport.%s.version=%q", r, "*"))
+	}
+	return append(all, set...)
+}
+
+// changesSomething is an error if the upgrade leads to where it began, as it does where --chart replaces both.
+func changesSomething(t scenarios.Teleport) error {
+	if t.To == nil || t.From.String() != t.To.String() || !maps.EqualFunc(t.From.Values, t.To.Values, func(a, b any) bool { return reflect.DeepEqual(a, b) }) {
+		return nil
+	}
+	return exit.Hint(usage("the upgrade changes nothing: teleport.to is the same as teleport.from, chart %s", t.From),
+		"say what to upgrade to, such as --set teleport.to.version=VERSION or --set teleport.to.values.teleportVersionOverride=VERSION")
 }
