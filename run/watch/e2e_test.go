@@ -161,6 +161,10 @@ func (l *live) rollOut() {
 	patch := []byte(`{"spec":{"template":{"metadata":{"labels":{"app.kubernetes.io/version":"1.1.0"}}}}}`)
 	_, err := l.client.AppsV1().Deployments(namespace).Patch(l.ctx, "teleport-proxy", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	l.must(err)
+	l.must(l.w.CatchUp(l.ctx))
+	if l.state.Settled("proxy") == nil {
+		l.Error("settled right after the change")
+	}
 	l.await("half of the proxies are updated", func() error {
 		v, err := l.state.Rollout("proxy")
 		if err == nil && v.Updated < 0.5 {

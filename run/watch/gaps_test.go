@@ -80,6 +80,35 @@ func TestAWatchThatBreaks(t *testing.T) {
 	})
 }
 
+// TestCatchUp: a change that the watch has not told of yet is waited for.
+func TestCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t, client: fake.NewClientset(threeProxies()...), sink: &sink{start: time.Now()}}
+		line := cutLine(r.client, "deployments")
+		r.state = NewState(r.sink)
+		w, err := Start(t.Context(), Config{Client: r.client, Namespace: namespace, State: r.state, Ready: r.ready})
+		r.must(err)
+		defer w.Stop()
+		r.must(w.CatchUp(t.Context()))
+
+		line.cut()
+		changed := deployment("proxy", 3, settled(3))
+		changed.Generation = 2
+		r.put(changed)
+		if err := w.CatchUp(t.Context()); err == nil || !contains(err.Error(), "look at the workloads") {
+			t.Errorf("nobody could look: %v", err)
+		}
+		line.mend()
+		if err := r.state.Settled("proxy"); err != nil {
+			t.Errorf("the watch has told nothing yet: %v", err)
+		}
+		r.must(w.CatchUp(t.Context()))
+		if err := r.state.Settled("proxy"); err == nil || !contains(err.Error(), "has not seen the change") {
+			t.Errorf("settled by how it was before: %v", err)
+		}
+	})
+}
+
 // line is what one resource's lists and watches go through.
 type line struct {
 	mu      sync.Mutex

@@ -28,8 +28,10 @@ type workload struct {
 	kind      string
 	name      string
 	component string
-	observed  bool   // its controller has seen the present spec
-	revision  string // of the template that its controller wants; of a Deployment: from its ReplicaSets
+	// generation counts the changes of its spec; observed: its controller has seen the last one.
+	generation int64
+	observed   bool
+	revision   string // of the template that its controller wants; of a Deployment: from its ReplicaSets
 
 	desired, ready, updated, available, total int
 }
@@ -60,7 +62,7 @@ func ofDeployment(d *appsv1.Deployment) workload {
 	s := d.Status
 	return workload{
 		uid: d.UID, kind: "Deployment", name: d.Name, component: componentOf(d.ObjectMeta, d.Spec.Template.Labels),
-		observed: s.ObservedGeneration >= d.Generation, desired: wanted(d.Spec.Replicas),
+		generation: d.Generation, observed: s.ObservedGeneration >= d.Generation, desired: wanted(d.Spec.Replicas),
 		ready: int(s.ReadyReplicas), updated: int(s.UpdatedReplicas), available: int(s.AvailableReplicas), total: int(s.Replicas),
 	}
 }
@@ -69,7 +71,7 @@ func ofStatefulSet(d *appsv1.StatefulSet) workload {
 	s := d.Status
 	return workload{
 		uid: d.UID, kind: "StatefulSet", name: d.Name, component: componentOf(d.ObjectMeta, d.Spec.Template.Labels),
-		observed: s.ObservedGeneration >= d.Generation, revision: s.UpdateRevision, desired: wanted(d.Spec.Replicas),
+		generation: d.Generation, observed: s.ObservedGeneration >= d.Generation, revision: s.UpdateRevision, desired: wanted(d.Spec.Replicas),
 		ready: int(s.ReadyReplicas), updated: int(s.UpdatedReplicas), available: int(s.AvailableReplicas), total: int(s.Replicas),
 	}
 }
