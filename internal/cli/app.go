@@ -36,7 +36,7 @@ func Main() {
 }
 
 // withSignals cancels the context at the first signal. From then on signals do what they do to any
-// program: the second ends it at once, and the kernel takes away what hung on it.
+// program: the second ends it at once, and the kernel takes away what hung on it. A run heeds more of them.
 func withSignals(run func(context.Context) exit.Code) exit.Code {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
