@@ -46,6 +46,8 @@ type item struct {
 	ended    bool
 	uploaded bool
 	whole    time.Duration // when the last of these three events came, by the run's clock
+	endAt    time.Duration // when the session's end was logged
+	uploadAt time.Duration // when its last upload was logged
 	looks    int           // at the log, since the session ended
 
 	played   *found
@@ -120,7 +122,8 @@ func (c *check) round(ctx context.Context) {
 	var play []*item
 	for _, it := range c.items {
 		// At the end also those whose upload was not heard of: only the recording itself can say that it is missing.
-		if !it.resolved && it.read && it.played == nil && it.id != "" && (it.uploaded || over || c.lost(it)) {
+		unread := it.played == nil && (it.uploaded || over || c.lost(it))
+		if !it.resolved && it.read && it.id != "" && (unread || over && it.played.defective()) {
 			play = append(play, it)
 		}
 	}
@@ -162,12 +165,14 @@ func (c *check) play(ctx context.Context, items []*item) {
 // settle puts a recording into its class, if that is certain.
 func (c *check) settle(it *item, over bool) {
 	holder := c.holder(it)
-	class, detail := it.class(c.opts, holder)
+	class, detail := it.class(c.opts)
 	switch {
-	case class == history.RecMissing && (over || c.lost(it) && errors.Is(it.playErr, audit.ErrNotFound)):
+	case class == history.RecMissing && (over || c.lost(it) && (!it.read || errors.Is(it.playErr, audit.ErrNotFound))):
 		class, detail = c.missing(it, holder)
 	case class == history.RecNoEnd && !over, class == history.RecMissing:
 		return // it may still come
+	case (class == history.RecTruncated || class == history.RecGap) && !over && !it.final():
+		return // a broken stream may be uploaded more than once, and the last one counts
 	case class == history.RecNoEnd && c.mayComplete(it, holder):
 		class, detail = history.RecPending, join(detail, "the upload completer may still write it")
 	}
@@ -175,14 +180,14 @@ func (c *check) settle(it *item, over bool) {
 }
 
 // missing is for a recording that is not there when it should be.
-func (c *check) missing(it *item, h Holder) (history.RecordingClass, string) {
+func (c *check) missing(it *item, h state) (history.RecordingClass, string) {
 	switch {
 	case c.lookErr != nil && !it.uploaded:
 		return history.RecPending, "the audit log could not be read: " + c.lookErr.Error()
 	case it.playErr != nil && !errors.Is(it.playErr, audit.ErrNotFound):
 		return history.RecPending, "the recording could not be read: " + it.playErr.Error()
-	case h.Gone && c.dies(h):
-		return history.RecMissing, "the pod that held it is gone, with its " + orText(h.Storage, "storage")
+	case h.lost():
+		return history.RecMissing, "the pod that held it is gone, with its emptyDir"
 	case c.mayComplete(it, h):
 		return history.RecPending, "its upload was abandoned; the upload completer may still finish it"
 	case !it.started:
@@ -191,17 +196,13 @@ func (c *check) missing(it *item, h Holder) (history.RecordingClass, string) {
 	return history.RecMissing, fmt.Sprintf("not uploaded within %s", c.opts.Settle)
 }
 
-// mayComplete tells whether the upload completer still has time to finish the recording: it is abandoned, because
-// its recorder ended before it did, and not lost.
-func (c *check) mayComplete(it *item, h Holder) bool {
-	abandoned := h.Restarted || h.Gone && !c.dies(h)
-	return abandoned && c.opts.History.Now() < it.End+c.opts.Completer
-}
+// final tells whether no other upload can come: the session's end came before it.
+func (it *item) final() bool { return it.ended && it.uploaded && it.uploadAt >= it.endAt }
 
-// dies tells whether a recording that is not uploaded ends with the pod: where it is kept in the pod's own folder.
-// Sync modes keep it at the auth.
-func (c *check) dies(h Holder) bool {
-	return !atAuth(c.opts.Mode) && h.Storage == emptyDir
+// mayComplete tells whether the upload completer still has time to finish the recording: it is abandoned, because
+// what recorded or held it ended before it did, and not lost.
+func (c *check) mayComplete(it *item, h state) bool {
+	return h.abandoned && !h.lost() && c.opts.History.Now() < it.End+c.opts.Completer
 }
 
 const emptyDir = "emptyDir"
@@ -210,26 +211,60 @@ const emptyDir = "emptyDir"
 // in its last moment is in the log by then.
 const certainLooks = 2
 
-// lost tells whether the recording cannot come any more.
+// lost tells whether the recording cannot come any more: it is not uploaded, and who held it is gone with it.
 func (c *check) lost(it *item) bool {
-	h := c.holder(it)
-	return h.Gone && c.dies(h) && it.looks >= certainLooks && !it.uploaded
+	return c.holder(it).lost() && it.looks >= certainLooks && !it.uploaded
 }
 
-// holder is what became of the pod that holds the recording until its upload.
-func (c *check) holder(it *item) Holder {
-	pod := holderPod(c.opts.Mode, it.Session)
-	if pod.UID == "" && pod.Name == "" {
-		return Holder{}
+// state is what became of whoever holds a recording until its upload.
+type state struct {
+	Holder
+	pod       history.PodRef
+	holds     bool // that it was the holder is certain
+	abandoned bool // the recorder or a holder ended since the session opened
+}
+
+// lost tells whether all that it held is gone with it.
+func (s state) lost() bool { return s.holds && s.Gone && s.Storage == emptyDir }
+
+// holder finds out about whoever holds the recording.
+func (c *check) holder(it *item) state {
+	pod := recorder(c.opts.Mode, it.Session)
+	var s state
+	if pod.UID != "" || pod.Name != "" {
+		s = state{Holder: c.opts.Holder(pod, it.Open), pod: pod, holds: true}
 	}
-	return c.opts.Holder(pod, it.Open)
+	s.abandoned = s.Gone || s.Restarted
+	if it.Type == kubeExec || atAuth(c.opts.Mode) {
+		return c.auths(it, s.abandoned)
+	}
+	return s
 }
 
-// holderPod is the pod whose end abandons the recording: the one that records.
-func holderPod(mode string, s Session) history.PodRef {
+// auths is for what an auth pod holds, nobody says which: it is gone only if all are that it can be.
+func (c *check) auths(it *item, abandoned bool) state {
+	s := state{pod: history.PodRef{Component: "auth"}, abandoned: abandoned}
+	if c.opts.Auths == nil {
+		return s
+	}
+	all := c.opts.Auths(it.Open, it.End)
+	s.Gone, s.holds = len(all) > 0, len(all) > 0
+	for _, a := range all {
+		s.Gone = s.Gone && a.Gone
+		s.abandoned = s.abandoned || a.Gone || a.Restarted
+		s.Storage = a.Storage
+	}
+	return s
+}
+
+// kubeExec is the type of sessions that the Kubernetes service records, which runs in the auth pods.
+const kubeExec = "kube-exec"
+
+// recorder is the pod that records a session: where an async mode keeps it, and where a sync mode sends it from.
+func recorder(mode string, s Session) history.PodRef {
 	switch {
-	case s.Type == "kube-exec":
-		return history.PodRef{Component: "auth"} // the Kubernetes service runs in one of the auth pods, nobody says in which
+	case s.Type == kubeExec:
+		return history.PodRef{} // an auth pod
 	case atProxy(mode):
 		return s.Proxy
 	}
@@ -238,13 +273,6 @@ func holderPod(mode string, s Session) history.PodRef {
 
 func atProxy(mode string) bool { return mode == "proxy" || mode == "proxy-sync" }
 func atAuth(mode string) bool  { return mode == "node-sync" || mode == "proxy-sync" }
-
-func orText(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
 
 func (c *check) finished() bool {
 	for _, it := range c.items {

@@ -52,6 +52,7 @@ type server struct {
 	plays  map[string]audit.Playback
 	there  map[string]time.Duration // from when on a recording can be played
 	down   error                    // what every call says; nil: it works
+	later  func()                   // done five seconds after the sessions ended
 
 	mu    sync.Mutex
 	looks int
@@ -95,6 +96,7 @@ type world struct {
 	server   *server
 	sessions []Session
 	holders  map[string]Holder
+	auths    []Holder
 }
 
 const ended = time.Minute
@@ -165,6 +167,10 @@ func (w *world) check(mode string, change func(*Options)) Summary {
 	opts := Options{
 		Log: w.server, History: w.book, Mode: mode, Settle: 30 * time.Second, Late: 10 * time.Second,
 		Holder: func(p history.PodRef, _ time.Duration) Holder { return w.holders[p.UID] },
+		Auths:  func(_, _ time.Duration) []Holder { return w.auths },
+	}
+	if w.server.later != nil {
+		time.AfterFunc(5*time.Second, w.server.later)
 	}
 	if change != nil {
 		change(&opts)
@@ -214,6 +220,19 @@ func TestClasses(t *testing.T) {
 		{"the proxy is gone, which holds nothing in this mode", "node", func(w *world) { w.lose("a"); w.holders["proxy-a"] = emptied }, history.RecMissing, 40 * time.Second, "not uploaded within 30s"},
 		{"the proxy records, and is gone", "proxy", func(w *world) { w.lose("a"); w.holders["proxy-a"] = emptied }, history.RecMissing, 8 * time.Second, "the pod that held it is gone, with its emptyDir"},
 		{"the auth holds it, and the recorder is gone", "node-sync", func(w *world) { w.lose("a"); w.holders["agent-a"] = emptied }, history.RecPending, 40 * time.Second, "its upload was abandoned; the upload completer may still finish it"},
+		{"the auths that can hold it are all gone", "node-sync", func(w *world) { w.lose("a"); w.auths = []Holder{emptied, emptied} }, history.RecMissing, 8 * time.Second, "the pod that held it is gone, with its emptyDir"},
+		{"one of the auths that can hold it is gone", "node-sync", func(w *world) { w.lose("a"); w.auths = []Holder{emptied, {Storage: "emptyDir"}} }, history.RecPending, 40 * time.Second, "its upload was abandoned; the upload completer may still finish it"},
+		{"the auths live, and nothing came", "node-sync", func(w *world) { w.lose("a"); w.auths = []Holder{{Storage: "emptyDir"}} }, history.RecMissing, 40 * time.Second, "not uploaded within 30s"},
+		{"a truncated upload is followed by a whole one", "node-sync", func(w *world) {
+			whole := w.server.plays["sid-a"]
+			w.cut("a", 4, 10)
+			w.forget("a", audit.SessionUpload)
+			w.forget("a", audit.SessionEnd)
+			w.event("a", audit.SessionUpload, ended-time.Second)
+			w.event("a", audit.SessionEnd, ended+4*time.Second)
+			w.event("a", audit.SessionUpload, ended+6*time.Second)
+			w.server.later = func() { w.server.plays["sid-a"] = whole }
+		}, history.RecComplete, 10 * time.Second, ""},
 		{"it was uploaded in the holder's last moment", "node", func(w *world) { w.holders["agent-a"] = emptied }, history.RecComplete, 3 * time.Second, ""},
 		{"it is there, but its upload was not logged", "node", func(w *world) { w.forget("a", audit.SessionUpload) }, history.RecNoEnd, 40 * time.Second, "the audit log has no session.upload"},
 		{"nothing can be read", "node", func(w *world) { w.server.down = errors.New("auth is down") }, history.RecPending, 40 * time.Second, "the audit log could not be read: auth is down"},

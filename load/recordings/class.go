@@ -54,6 +54,11 @@ func compare(want history.Lines, p audit.Playback) found {
 	return f
 }
 
+// defective tells whether something is missing in what was played.
+func (f *found) defective() bool {
+	return f != nil && (f.inside > 0 || f.tail > 0 || f.disorder || f.lostEvents > 0)
+}
+
 func within(ranges [][2]uint64, n uint64) bool {
 	for _, r := range ranges {
 		if n >= r[0] && n <= r[1] {
@@ -81,7 +86,7 @@ func tail(expected, missing [][2]uint64) (n uint64) {
 }
 
 // class is what the recording looks like now, and why. Missing means not there yet.
-func (it *item) class(opts Options, h Holder) (history.RecordingClass, string) {
+func (it *item) class(opts Options) (history.RecordingClass, string) {
 	if it.read && it.played == nil || !it.read && !it.uploaded {
 		return history.RecMissing, ""
 	}
@@ -154,19 +159,15 @@ func sampled(seed uint64, id string, share float64) bool {
 }
 
 // write puts a recording into its class for good.
-func (c *check) write(it *item, class history.RecordingClass, detail string, h Holder) {
+func (c *check) write(it *item, class history.RecordingClass, detail string, h state) {
 	it.resolved = true
 	c.summary.Classes[class]++
 	r := history.Recording{
 		Session: it.ID, ServerSession: it.id, Class: class, Mode: c.opts.Mode, Storage: h.Storage,
-		Holder: holderPod(c.opts.Mode, it.Session), HolderGone: h.Gone,
+		Holder: h.pod, HolderGone: h.Gone,
 		Started: it.started, Ended: it.ended, Uploaded: it.uploaded,
 		Expected: it.Lines.Acked, NotRead: !it.read, Detail: detail,
 		Waited: max(c.opts.History.Now()-it.End, 0),
-	}
-	if atAuth(c.opts.Mode) {
-		// What the auth pods hold: which of them is not known, and the recorder's end abandons it, but loses nothing.
-		r.Holder, r.HolderGone = history.PodRef{Component: "auth"}, false
 	}
 	if f := it.played; f != nil {
 		r.Found, r.Missing, r.Tail = f.lines, f.missing, f.tail

@@ -69,13 +69,14 @@ func (c *check) take(e audit.Event) {
 	case audit.SessionStart:
 		it.started = true
 	case audit.SessionEnd:
-		it.ended = true
+		it.ended, it.endAt = true, c.opts.History.Since(e.Time)
 	case audit.SessionUpload:
-		it.uploaded = true
+		it.uploaded, it.uploadAt = true, max(it.uploadAt, c.opts.History.Since(e.Time))
+		if it.played.defective() {
+			it.played = nil // there may be a better one now
+		}
 	}
-	if e.Type == audit.SessionStart || e.Type == audit.SessionEnd || e.Type == audit.SessionUpload {
-		it.whole = max(it.whole, c.opts.History.Since(e.Time))
-	}
+	it.whole = max(it.uploadAt, it.endAt)
 	c.opts.History.Record(history.Event{Subject: it.ID, Data: history.Audit{
 		Event: e.Type, Code: e.Code, ServerSession: e.Session, AgentUUID: e.Server, User: e.User, Time: e.Time,
 	}})

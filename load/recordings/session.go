@@ -57,6 +57,9 @@ type Options struct {
 	Mode    string // node, node-sync, proxy, proxy-sync
 	// Holder tells what became of a pod since a moment of the run; nil: all live.
 	Holder func(pod history.PodRef, since time.Duration) Holder
+	// Auths tells what became of each auth pod that lived at some time between two moments of the run: they hold the
+	// recordings of the sync modes, and those of kube-exec; nil: all live.
+	Auths func(from, until time.Duration) []Holder
 	// Settle is how long after the last session's end a recording may take.
 	Settle time.Duration
 	// Late is from when on a complete recording is called late.
