@@ -96,6 +96,8 @@ func TestWhatCannotWorkIsToldBeforeAnythingStarts(t *testing.T) {
 		{"a budget that forbids every eviction", drain,
 			func(f *Facts) { f.Components["auth"] = Component{Replicas: 1, Budget: &Budget{"teleport-auth", 1}} },
 			`entry "drain": PodDisruptionBudget teleport-auth forbids every eviction of auth: it wants 1 available of 1 replicas, so the drain would never end`},
+		{"unless the node is one without such a pod", "    - {name: drain, do: {nodeDrain: {select: {node: {running: proxy, without: auth}}}}}\n",
+			func(f *Facts) { f.Components["auth"] = Component{Replicas: 1, Budget: &Budget{"teleport-auth", 1}} }, ""},
 		{"a fault that this cluster cannot do", drain,
 			func(f *Facts) { f.Unavailable["nodeDrain"] = "no eviction API" },
 			`entry "drain": nodeDrain is not available here: no eviction API`},

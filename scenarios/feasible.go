@@ -111,7 +111,7 @@ func stepProblems(s Step, f Facts) []string {
 			out = append(out, RolloutStuck(f)...)
 		}
 	case "nodeDrain":
-		out = append(out, DrainBlocked(f)...)
+		out = append(out, DrainBlocked(spared(s, f))...)
 	}
 	return out
 }
@@ -159,6 +159,17 @@ func RolloutStuck(f Facts) []string {
 		}
 	}
 	return out
+}
+
+// spared are the facts without a component that the drained nodes do not carry.
+func spared(s Step, f Facts) Facts {
+	f.Components = maps.Clone(f.Components)
+	for _, sel := range s.Do.Selects {
+		if sel.Node != nil {
+			delete(f.Components, sel.Node.Without)
+		}
+	}
+	return f
 }
 
 // DrainBlocked says which budgets forbid every eviction, so that a drain of a
