@@ -13,11 +13,27 @@ func (s *session) plan() {
 	if s.state == over {
 		return
 	}
-	at := s.until
+	at := max(s.until, s.patient)
 	if s.state == opened {
 		at = min(s.nextCheck(), s.nextAct())
 	}
-	s.e.queue.Set(&s.entry, s.e.moment(at))
+	s.planned = max(at, s.now())
+	s.e.queue.Set(&s.entry, s.e.moment(s.planned))
+}
+
+// How late this program may look at a session without doubting itself, and how long it then waits before it gives
+// the session up: answers may be waiting to be read that came in time.
+const (
+	oversleep = 100 * time.Millisecond
+	hindsight = time.Second
+)
+
+// mayGiveUp tells whether the silence is the far side's and not this program's own.
+func (s *session) mayGiveUp(now time.Duration) bool {
+	if s.planned > 0 && now-s.planned > oversleep {
+		s.patient = now + hindsight
+	}
+	return now >= s.patient
 }
 
 // nextCheck is when the path is to be asked for a sign of life, or to be called dead.
@@ -26,13 +42,13 @@ func (s *session) nextCheck() time.Duration {
 	if s.asked == 0 {
 		return s.heard + k
 	}
-	return max(s.heard+2*k, s.asked+k)
+	return max(s.heard+2*k, s.asked+k, s.patient)
 }
 
 // nextAct is when the script wants to act, or its end is to be begun or given up.
 func (s *session) nextAct() time.Duration {
 	if s.ended > 0 {
-		return s.ended + s.patience()
+		return max(s.ended+s.patience(), s.patient)
 	}
 	if !s.over(s.now()) {
 		at := s.until
@@ -40,12 +56,12 @@ func (s *session) nextAct() time.Duration {
 			at = min(at, s.script.next())
 		}
 		if since := s.owed(); since > 0 && s.until == never {
-			at = min(at, since+s.e.bounds.stall)
+			at = min(at, max(since+s.e.bounds.stall, s.patient))
 		}
 		return at
 	}
 	if since := s.owed(); since > 0 {
-		return since + s.e.bounds.stall
+		return max(since+s.e.bounds.stall, s.patient)
 	}
 	return 0
 }
@@ -66,16 +82,17 @@ func (s *session) act() {
 		return
 	}
 	now := s.now()
+	certain := s.mayGiveUp(now)
 	if s.state == opening {
-		if now >= s.until {
+		if now >= s.until && certain {
 			s.giveUp(now, ended{Cut: history.CutTimeout, Reason: "the shell did not answer"})
 			return
 		}
 		s.plan()
 		return
 	}
-	if s.alive(now) {
-		s.perform(now)
+	if s.alive(now, certain) {
+		s.perform(now, certain)
 	}
 	if s.gaveUp == 0 {
 		s.plan()
@@ -83,10 +100,10 @@ func (s *session) act() {
 }
 
 // alive asks for a sign of life when it is time, and gives the session up when none came.
-func (s *session) alive(now time.Duration) bool {
+func (s *session) alive(now time.Duration, certain bool) bool {
 	k := s.drawn.Session.Keepalive.Duration()
 	switch {
-	case s.asked > 0 && now >= s.asked+k && now >= s.heard+2*k:
+	case certain && s.asked > 0 && now >= s.asked+k && now >= s.heard+2*k:
 		s.silence(s.heard, now)
 		s.gaveUp = now // so that nothing else is begun meanwhile
 		go s.lost()
@@ -133,13 +150,13 @@ func (s *session) giveUp(now time.Duration, why ended) {
 }
 
 // perform does what the script wants, and ends the session when it is over.
-func (s *session) perform(now time.Duration) {
+func (s *session) perform(now time.Duration, certain bool) {
 	if s.writing {
 		return // the far side does not read
 	}
 	if s.ended > 0 {
 		switch {
-		case now < s.ended+s.patience():
+		case now < s.ended+s.patience() || !certain:
 		case s.cutShort && !s.how.terminal:
 			s.abandon("the run ended while the command ran")
 		default:
@@ -156,7 +173,7 @@ func (s *session) perform(now time.Duration) {
 		return
 	}
 	if since > 0 {
-		if now >= since+s.e.bounds.stall {
+		if now >= since+s.e.bounds.stall && certain {
 			s.stalled(now, since, "no answer to what was typed")
 		}
 		return

@@ -141,7 +141,7 @@ func TestControlArm(t *testing.T) {
 	}{
 		{"each line comes back", echoWay(same), 18, ""},
 		{"it cannot be opened", broken, 18, "open: connection refused"},
-		{"it is silent", echoWay(func(string) string { return "" }), 3, errSilent.Error()},
+		{"it is silent", echoWay(func(string) string { return "" }), 2, errSilent.Error()},
 		{"it says something else", echoWay(func(string) string { return "x" }), 18, `sent "control 1", got "x"`},
 	}
 	for _, tt := range tests {

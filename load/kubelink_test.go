@@ -2,6 +2,8 @@ package load
 
 import (
 	"context"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -49,6 +51,7 @@ func kubeServer(t *testing.T, end string, commands chan<- string) (*identity.Ide
 	if server.TLS, err = a.TLS("*.teleport.cluster.local"); err != nil {
 		t.Fatal(err)
 	}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // canaries speak SSH, which it does not
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	id, _, err := a.Identity("load-0", time.Now().Add(time.Hour), "root")

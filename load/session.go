@@ -36,6 +36,8 @@ type session struct {
 	heard     time.Duration // when anything last came
 	asked     time.Duration // when the keep-alive that waits was sent; 0: none waits
 	ended     time.Duration // when the input was ended; 0: not yet
+	planned   time.Duration // when act was to be called next
+	patient   time.Duration // until when nothing is given up, because this program was late itself
 	writing   bool          // a write is under way
 	cutShort  bool
 	silent    bool // given up, because it owed an answer for too long
