@@ -90,6 +90,7 @@ func TestCatchUp(t *testing.T) {
 		r.must(err)
 		defer w.Stop()
 		r.must(w.CatchUp(t.Context()))
+		synctest.Wait()
 
 		line.cut()
 		changed := deployment("proxy", 3, settled(3))

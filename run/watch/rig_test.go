@@ -123,6 +123,7 @@ func inBubble(t *testing.T, objects []runtime.Object, f func(r *rig)) {
 		}
 		r.w = w
 		defer w.Stop()
+		synctest.Wait() // the fake cluster forgets what happens between a list and its watch
 		f(r)
 	})
 }

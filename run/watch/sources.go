@@ -32,7 +32,7 @@ type source struct {
 	gone func(at time.Duration, o any, missed bool)
 }
 
-// sources is the table of what is watched.
+// sources is the table of what is watched: revisions before those who want them, pods before who stands behind a Service.
 func (w *Watcher) sources() []source {
 	ns, core, apps := w.cfg.Namespace, w.cfg.Client.CoreV1(), w.cfg.Client.AppsV1()
 	nodes := newNodes()

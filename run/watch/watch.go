@@ -70,27 +70,26 @@ func Start(ctx context.Context, cfg Config) (*Watcher, error) {
 	return w, nil
 }
 
+// begin sees one kind after another, in the order of the table: what later ones refer to is known then.
 func (w *Watcher) begin(ctx context.Context) error {
-	var synced []cache.InformerSynced
-	for _, s := range w.sources() {
-		has, err := w.inform(ctx, s)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		synced = append(synced, has)
-	}
 	w.done.Go(func() { w.probe(ctx) })
 	first, cancel := context.WithTimeout(ctx, w.cfg.Sync)
 	defer cancel()
-	if !cache.WaitForCacheSync(first.Done(), synced...) {
-		return fmt.Errorf("not everything was seen within %s: %w", w.cfg.Sync, errors.Join(w.broken(), ctx.Err()))
+	for _, s := range w.sources() {
+		seen, err := w.inform(ctx, s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		if !cache.WaitFor(first, "", seen) {
+			return fmt.Errorf("%s: not seen within %s: %w", s.name, w.cfg.Sync, errors.Join(w.broken(), ctx.Err()))
+		}
 	}
 	w.cfg.State.synced()
 	return nil
 }
 
-// inform starts one informer.
-func (w *Watcher) inform(ctx context.Context, s source) (cache.InformerSynced, error) {
+// inform starts one informer, and gives what is done when all that is there was handled.
+func (w *Watcher) inform(ctx context.Context, s source) (cache.DoneChecker, error) {
 	g := &gaps{what: s.what, name: s.name, record: w.cfg.State.Record, now: w.cfg.State.Now, outage: w.cfg.State.outage}
 	w.gaps = append(w.gaps, g)
 	informer := cache.NewSharedInformer(g.over(s.list, s.watch, w.cfg.Client), s.object, 0)
@@ -105,7 +104,7 @@ func (w *Watcher) inform(ctx context.Context, s source) (cache.InformerSynced, e
 		return nil, err
 	}
 	w.done.Go(func() { informer.RunWithContext(ctx) })
-	return registration.HasSynced, nil
+	return registration.HasSyncedChecker(), nil
 }
 
 // handler works on changes one at a time; the moment of a change is when it came in.
