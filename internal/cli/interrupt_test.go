@@ -87,6 +87,7 @@ func TestRepeated(t *testing.T) {
 		{"the seed that was drawn is added", []string{"bin/shakedown", "run", "steady"}, "shakedown run steady --seed 7"},
 		{"a seed that was given is not said twice", []string{"shakedown", "run", "--seed", "7", "steady"}, "shakedown run steady --seed 7"},
 		{"in either way of giving it", []string{"shakedown", "run", "--seed=7", "steady"}, "shakedown run steady --seed 7"},
+		{"how it was shown is no part of it", []string{"shakedown", "-ojson", "run", "-v", "steady", "--progress", "plain", "-o", "json", "--progress=tty"}, "shakedown run steady --seed 7"},
 		{"what a shell would touch is quoted", []string{"shakedown", "run", "it's", "--set", "a=$b"}, `shakedown run 'it'\''s' --set 'a=$b' --seed 7`},
 		{"what came from standard input is in the folder", []string{"shakedown", "run", "-"}, "shakedown run runs/x/scenario.yaml --seed 7"},
 	} {

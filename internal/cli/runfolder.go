@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"shakedown.dev/shakedown/checks"
@@ -77,19 +78,25 @@ func repeatCommand(dir string, seed uint64) string {
 	return repeated(env.Argv, filepath.Join(dir, scenarioFile), seed)
 }
 
-// repeated is a command line with the seed set. A scenario that came from standard input is read from the
-// run folder instead.
+// ofTheTerminal are flags with a value that change how a run is shown and not what it does.
+var ofTheTerminal = []string{"--progress", "--output", "-o"}
+
+// repeated is a command line with the seed set, and without what only concerned the terminal. A scenario that
+// came from standard input is read from the run folder instead.
 func repeated(argv []string, scenario string, seed uint64) string {
 	words := []string{"shakedown"}
 	for i := 1; i < len(argv); i++ {
-		switch arg := argv[i]; {
-		case arg == "--seed":
-			i++
-		case strings.HasPrefix(arg, "--seed="):
-		case arg == "-":
+		name, _, joined := strings.Cut(argv[i], "=")
+		switch {
+		case name == "--seed" || slices.Contains(ofTheTerminal, name):
+			if !joined {
+				i++ // its value
+			}
+		case argv[i] == "-v" || argv[i] == "--verbose" || strings.HasPrefix(argv[i], "-o"):
+		case argv[i] == "-":
 			words = append(words, quoted(scenario))
 		default:
-			words = append(words, quoted(arg))
+			words = append(words, quoted(argv[i]))
 		}
 	}
 	return strings.Join(append(words, fmt.Sprintf("--seed %d", seed)), " ")
