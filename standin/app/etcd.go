@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"shakedown.dev/shakedown/standin/etcdserver"
@@ -20,6 +21,9 @@ func etcd(ctx context.Context, args []string, s Streams) error {
 	}
 	if len(rest) > 0 {
 		return fmt.Errorf("%w: standin etcd [--data-dir DIR] [--listen HOST:PORT]", errUsage)
+	}
+	if getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
 	}
 	server, err := etcdserver.Open(dir)
 	if err != nil {

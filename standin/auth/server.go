@@ -57,7 +57,7 @@ func (s *Server) Start(ctx context.Context) error {
 		grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.ReadBufferSize(8*1024), grpc.WriteBufferSize(8*1024),
-		grpc.MaxRecvMsgSize(8*1024*1024),
+		grpc.MaxRecvMsgSize(8*1024*1024), grpc.WaitForHandlers(true),
 	)
 	proto.RegisterAuthServiceServer(s.grpc, &api{Auth: s.auth})
 	s.grpc.RegisterService(rpc.Desc(), agent{s.auth})

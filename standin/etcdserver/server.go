@@ -6,7 +6,7 @@ package etcdserver
 
 import (
 	"context"
-	"encoding/json"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"slices"
@@ -33,9 +33,24 @@ type Server struct {
 	grpc     *grpc.Server
 }
 
-type stored struct {
-	Value               []byte
-	Create, Mod, Number int64
+// A stored value is three numbers (creation, modification, version) and the value
+// itself, so that the journal's copy in memory serves as the value too.
+const head = 24
+
+func pack(kv *mvccpb.KeyValue) []byte {
+	b := make([]byte, 0, head+len(kv.Value))
+	for _, n := range []int64{kv.CreateRevision, kv.ModRevision, kv.Version} {
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
+	}
+	return append(b, kv.Value...)
+}
+
+func unpack(key string, b []byte) (*mvccpb.KeyValue, error) {
+	if len(b) < head {
+		return nil, fmt.Errorf("read %s: %d bytes are too few", key, len(b))
+	}
+	number := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[8*i:])) }
+	return &mvccpb.KeyValue{Key: []byte(key), Value: b[head:], CreateRevision: number(0), ModRevision: number(1), Version: number(2)}, nil
 }
 
 // Open reads the store in dir, or makes it.
@@ -50,13 +65,13 @@ func Open(dir string) (*Server, error) {
 		return nil, err
 	}
 	for _, item := range items {
-		var v stored
-		if err := json.Unmarshal(item.Value, &v); err != nil {
-			return nil, fmt.Errorf("read %s: %w", item.Key, err)
+		kv, err := unpack(item.Key, item.Value)
+		if err != nil {
+			return nil, err
 		}
 		s.keys = append(s.keys, item.Key)
-		s.values[item.Key] = &mvccpb.KeyValue{Key: []byte(item.Key), Value: v.Value, CreateRevision: v.Create, ModRevision: v.Mod, Version: v.Number}
-		s.revision = max(s.revision, v.Mod)
+		s.values[item.Key] = kv
+		s.revision = max(s.revision, kv.ModRevision)
 	}
 	return s, nil
 }
@@ -147,10 +162,8 @@ func (s *Server) putLocked(ctx context.Context, r *pb.PutRequest) (*pb.PutRespon
 	if old := s.values[key]; old != nil {
 		kv.CreateRevision, kv.Version = old.CreateRevision, old.Version+1
 	}
-	b, err := json.Marshal(stored{kv.Value, kv.CreateRevision, kv.ModRevision, kv.Version})
-	if err != nil {
-		return nil, err
-	}
+	b := pack(kv)
+	kv.Value = b[head:]
 	if err := s.store.Put(ctx, state.Item{Key: key, Value: b}); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
