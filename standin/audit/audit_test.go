@@ -111,6 +111,7 @@ func TestWhatIsFound(t *testing.T) {
 				want int
 			}{
 				{"everything", Query{From: at, To: at.Add(time.Minute)}, 3},
+				{"everything there ever was", Query{To: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}, 3},
 				{"by type", Query{From: at, To: at.Add(time.Minute), Types: []string{SessionEnd}}, 1},
 				{"by several types", Query{From: at, To: at.Add(time.Minute), Types: []string{SessionEnd, SessionStart}}, 3},
 				{"by session", Query{From: at, To: at.Add(time.Minute), SessionID: "a"}, 2},

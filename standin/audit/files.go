@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,7 +158,18 @@ func (q Query) wants(line []byte) (string, bool) {
 	return eventKey(at, stringField(line, "uid")), true
 }
 
-func eventKey(at time.Time, id string) string { return fmt.Sprintf("%020d-%s", at.UnixNano(), id) }
+// eventKey sorts events by time. Times that nanoseconds cannot count to, before
+// 1970 and after 2262, stand at the ends.
+func eventKey(at time.Time, id string) string {
+	nano := at.UnixNano()
+	switch {
+	case at.Year() < 1970:
+		nano = 0
+	case at.Year() > 2261:
+		nano = math.MaxInt64
+	}
+	return fmt.Sprintf("%020d-%s", nano, id)
+}
 
 // stringField returns the first string value of a key in a JSON line. The keys
 // asked for stand before any value that a user chose.

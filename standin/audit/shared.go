@@ -38,14 +38,14 @@ func (s *Shared) Append(ctx context.Context, event events.AuditEvent) error {
 
 // Search implements Log.
 func (s *Shared) Search(ctx context.Context, q Query) ([]events.AuditEvent, string, error) {
-	items, err := s.store.List(ctx, sharedRoot)
+	from, to := eventKey(q.From, ""), eventKey(q.To, "")
+	items, err := s.store.Range(ctx, sharedRoot+from, sharedRoot+to)
 	if err != nil {
 		return nil, "", err
 	}
-	from, to := eventKey(q.From, ""), eventKey(q.To, "")
 	items = slices.DeleteFunc(items, func(i state.Item) bool {
 		f := strings.Split(strings.TrimPrefix(i.Key, sharedRoot), "|")
-		return len(f) != 3 || f[0] < from || f[0] >= to ||
+		return len(f) != 3 ||
 			len(q.Types) > 0 && !slices.Contains(q.Types, f[1]) || q.SessionID != "" && f[2] != q.SessionID
 	})
 	key := func(i state.Item) string { return strings.Split(strings.TrimPrefix(i.Key, sharedRoot), "|")[0] }

@@ -108,19 +108,28 @@ func (e *Etcd) Get(ctx context.Context, key string) (Item, error) {
 
 // List implements Store.
 func (e *Etcd) List(ctx context.Context, prefix string) ([]Item, error) {
-	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
-	defer cancel()
 	full := e.key(prefix)
 	if strings.HasSuffix(prefix, "/") {
 		full += "/"
 	}
+	return e.between(ctx, full, clientv3.GetPrefixRangeEnd(full))
+}
+
+// Range implements Store.
+func (e *Etcd) Range(ctx context.Context, from, to string) ([]Item, error) {
+	return e.between(ctx, e.key(from), e.key(to))
+}
+
+// between reads pages, so that no answer grows over etcd's limit.
+func (e *Etcd) between(ctx context.Context, from, end string) ([]Item, error) {
+	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
+	defer cancel()
 	var out []Item
 	now := time.Now()
-	from, end := full, clientv3.GetPrefixRangeEnd(full)
 	for {
 		resp, err := e.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(500))
 		if err != nil {
-			return nil, fmt.Errorf("list %s in etcd: %w", prefix, err)
+			return nil, fmt.Errorf("list %s in etcd: %w", from, err)
 		}
 		for _, kv := range resp.Kvs {
 			item, err := e.item(kv.Value)

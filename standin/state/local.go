@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -128,16 +127,26 @@ func (l *Local) Get(_ context.Context, key string) (Item, error) {
 
 // List implements Store.
 func (l *Local) List(_ context.Context, prefix string) ([]Item, error) {
+	return l.where(func(key string) bool { return strings.HasPrefix(key, prefix) }), nil
+}
+
+// Range implements Store.
+func (l *Local) Range(_ context.Context, from, to string) ([]Item, error) {
+	return l.where(func(key string) bool { return from <= key && key < to }), nil
+}
+
+func (l *Local) where(wanted func(key string) bool) []Item {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []Item
 	now := time.Now()
-	for _, key := range slices.Sorted(maps.Keys(l.items)) {
-		if item := l.items[key]; strings.HasPrefix(key, prefix) && !item.Expired(now) {
+	for key, item := range l.items {
+		if wanted(key) && !item.Expired(now) {
 			out = append(out, item)
 		}
 	}
-	return out, nil
+	slices.SortFunc(out, func(a, b Item) int { return strings.Compare(a.Key, b.Key) })
+	return out
 }
 
 // Put implements Store.

@@ -29,6 +29,8 @@ type Store interface {
 	Get(ctx context.Context, key string) (Item, error)
 	// List returns the items under prefix, by key.
 	List(ctx context.Context, prefix string) ([]Item, error)
+	// Range returns the items with from <= key < to, by key.
+	Range(ctx context.Context, from, to string) ([]Item, error)
 	Put(ctx context.Context, item Item) error
 	Create(ctx context.Context, item Item) error
 	// Delete fails with ErrNotFound when there was nothing.

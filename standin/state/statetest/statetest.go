@@ -51,6 +51,7 @@ func Run(t *testing.T, store state.Store) {
 		check(t, "put", store.Put(ctx, item(fmt.Sprintf("events/%05d", i), "x")), nil)
 	}
 	check(t, "put a neighbour", store.Put(ctx, item("eventsbut/1", "x")), nil)
+	wantRange(t, store)
 	items, err := store.List(ctx, "events/")
 	if err != nil || len(items) != 1100 {
 		t.Fatalf("list: got %d items and %v, want 1100", len(items), err)
@@ -59,6 +60,14 @@ func Run(t *testing.T, store state.Store) {
 		if want := fmt.Sprintf("events/%05d", i); got.Key != want {
 			t.Fatalf("item %d of the list is %s, want %s", i, got.Key, want)
 		}
+	}
+}
+
+func wantRange(t *testing.T, store state.Store) {
+	t.Helper()
+	items, err := store.Range(t.Context(), "events/00010", "events/00013")
+	if err != nil || len(items) != 3 || items[0].Key != "events/00010" || items[2].Key != "events/00012" {
+		t.Errorf("range: got %v and %v, want 10 to 12", items, err)
 	}
 }
 
