@@ -42,7 +42,7 @@ func BenchmarkLine(b *testing.B) {
 	for b.Loop() {
 		now += time.Millisecond
 		s.mu.Lock()
-		s.type_(now)
+		s.feed(now)
 		s.plan()
 		s.mu.Unlock()
 	}

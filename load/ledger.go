@@ -15,12 +15,12 @@ type ledger struct {
 	classes  map[history.Class]uint64
 	recs     []recordings.Session
 	late     []time.Duration // of sessions begun since the last sample
-	latest   []opening_      // opened lately
+	latest   []recent        // opened lately
 	lateBuf  []time.Duration
 	inFlight int
 }
 
-type opening_ struct{ at, took time.Duration }
+type recent struct{ at, took time.Duration }
 
 // lately is how far back Stats.LastOpens looks.
 const lately = 10 * time.Second
@@ -55,7 +55,7 @@ func (l *ledger) open(at, took time.Duration) {
 	for first < len(l.latest) && l.latest[first].at < at-lately {
 		first++
 	}
-	l.latest = append(l.latest[first:], opening_{at, took})
+	l.latest = append(l.latest[first:], recent{at, took})
 }
 
 // unopened notes that a session that was begun will not open.

@@ -41,6 +41,7 @@ type session struct {
 	writing   bool          // a write is under way
 	cutShort  bool
 	silent    bool // given up, because it owed an answer for too long
+	left      bool // the run is over; what opens now is closed at once
 	abandoned bool // given up, because the run is over
 	forced    *ended
 	gaveUp    time.Duration // when it was given up; 0: it was not
@@ -94,6 +95,10 @@ func (s *session) dial(ctx context.Context) {
 		s.checker = &lines.Checker{Token: lines.Token(s.drawn.Seed), Foreign: s.foreign}
 	}
 	go s.read()
+	if s.left {
+		s.abandon(tooLate)
+		return
+	}
 	if first != "" {
 		s.write([]byte(first))
 	}

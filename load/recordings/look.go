@@ -103,7 +103,7 @@ func (c *check) recognise(e audit.Event) *item {
 }
 
 // blind writes down that the log could not be read until the end.
-func (c *check) blind(error) {
+func (c *check) blind() {
 	if c.lookErr == nil {
 		return
 	}
