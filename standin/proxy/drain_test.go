@@ -182,3 +182,18 @@ func TestProxyRecords(t *testing.T) {
 		})
 	}
 }
+
+func TestModeOffUploadsEventsOnly(t *testing.T) {
+	r := newRig(t, inMode("off"))
+	s := r.open("standin-echo cat")
+	s.say(r, "hello", "hello")
+	s.in.Close()
+	if err := s.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	sid := r.sessionID()
+	r.eventually("upload", func() bool { return r.auth.Recording(sid) != nil })
+	if got := printed(r.auth.Recording(sid)); got != "" {
+		t.Errorf("recorded %q", got)
+	}
+}
