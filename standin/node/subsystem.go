@@ -13,7 +13,7 @@ import (
 // startSubsystem starts the only subsystem there is.
 func startSubsystem(req Request) (Program, error) {
 	if req.Subsystem != "sftp" {
-		return nil, fmt.Errorf("unknown subsystem type %q", req.Subsystem)
+		return nil, fmt.Errorf("unrecognized subsystem: %v", req.Subsystem)
 	}
 	a, err := lookup(req.Login)
 	if err != nil {
