@@ -15,28 +15,33 @@ import (
 // when the API server is slow or away.
 const lookEvery = 250 * time.Millisecond
 
+// lookBound is how long one look may take; it may go on for that long after ctx has ended.
+const lookBound = 5 * time.Second
+
 // await looks until look has no complaint, and returns what it saw. At ctx's end it returns the last
-// complaint and how long it waited.
+// complaint and how long it waited. A look that has begun is not cut short: what it would say then is
+// about the time and not about the system.
 func await(ctx context.Context, look func(context.Context) (string, error)) (string, error) {
 	began := time.Now()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	var last error
 	for {
-		saw, err := look(ctx)
+		saw, err := lookOnce(ctx, look)
 		if err == nil {
 			return saw, nil
 		}
-		// An error of the look that ctx cut off says less than the one before it.
-		if last == nil || ctx.Err() == nil {
-			last = err
-		}
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("%w (waited %s, %w)", last, seconds(time.Since(began)), context.Cause(ctx))
+			return "", fmt.Errorf("%w (waited %s, %w)", err, seconds(time.Since(began)), context.Cause(ctx))
 		case <-tick.C:
 		}
 	}
+}
+
+func lookOnce(ctx context.Context, look func(context.Context) (string, error)) (string, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookBound)
+	defer cancel()
+	return look(ctx)
 }
 
 // pause lets time pass, unless ctx ends.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"shakedown.dev/shakedown/history"
@@ -46,7 +47,7 @@ type Held struct {
 	keeper    *Keeper
 	fault     history.Fault // what all its events say
 	injection Injection
-	healing   sync.Once
+	healing   atomic.Bool
 	over      chan struct{} // closed when healing begins: ends the wait of for:
 	done      chan struct{}
 	err       error
@@ -195,14 +196,15 @@ func (h *Held) last() {
 
 // heal heals and proves it, once; later callers wait for the first.
 func (h *Held) heal(ctx context.Context) error {
-	h.healing.Do(func() {
-		defer close(h.done)
+	if h.healing.CompareAndSwap(false, true) {
 		close(h.over)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.keeper.healBound())
 		defer cancel()
 		h.err = h.healWithin(ctx)
 		h.keeper.release(h)
-	})
+		close(h.done)
+	}
+	<-h.done
 	return h.err
 }
 

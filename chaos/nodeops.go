@@ -148,12 +148,8 @@ func (o *outage) notReady(ctx context.Context) (string, error) {
 func (o *outage) ready(ctx context.Context) (string, error) {
 	return await(ctx, func(ctx context.Context) (string, error) {
 		for _, n := range o.nodes {
-			ready, err := o.site.nodeReady(ctx, n.Name)
-			if err != nil {
+			if err := o.site.nodeWell(ctx, n.Name); err != nil {
 				return "", err
-			}
-			if !ready {
-				return "", fmt.Errorf("node %s is not Ready", n.Name)
 			}
 		}
 		said, err := o.site.allReady(ctx, o.owners)
@@ -167,6 +163,23 @@ func (w World) nodeReady(ctx context.Context, name string) (bool, error) {
 		return false, fmt.Errorf("look at node %s: %w", name, err)
 	}
 	return undo.NodeReady(n), nil
+}
+
+// nodeWell is nil if the node is Ready and its controllers have taken back what they did while it was not.
+func (w World) nodeWell(ctx context.Context, name string) error {
+	n, err := w.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("look at node %s: %w", name, err)
+	}
+	if !undo.NodeReady(n) {
+		return fmt.Errorf("node %s is not Ready", name)
+	}
+	for _, t := range n.Spec.Taints {
+		if t.Key == corev1.TaintNodeUnreachable || t.Key == corev1.TaintNodeNotReady {
+			return fmt.Errorf("node %s still has the taint %s", name, t.ToString())
+		}
+	}
+	return nil
 }
 
 // injectRestart cuts the power; healing waits until the nodes were away for as long as they should.

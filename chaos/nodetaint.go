@@ -124,13 +124,16 @@ func (t *tainting) settle(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if said = "; " + said; len(t.leaving) == 0 {
+			said = ""
+		}
 		p, err := t.site.Client.CoreV1().Pods(t.site.Namespace).Get(ctx, t.probeName(), metav1.GetOptions{})
 		if err != nil {
 			return "", fmt.Errorf("look at the probe pod: %w", err)
 		}
 		for _, c := range p.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "untolerated taint") {
-				return fmt.Sprintf("the scheduler refuses a pod on %s: %s; %s", t.nodes[0].Name, c.Message, said), nil
+				return fmt.Sprintf("the scheduler refuses a pod on %s: %s%s", t.nodes[0].Name, c.Message, said), nil
 			}
 		}
 		return "", fmt.Errorf("the scheduler has not refused the probe pod: %s %s", p.Status.Phase, p.Spec.NodeName)

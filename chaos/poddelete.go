@@ -165,6 +165,9 @@ func (w World) allReady(ctx context.Context, owners []owner) (string, error) {
 		}
 		seen[o] = true
 		n, err := w.replicas(ctx, o)
+		if apierrors.IsNotFound(err) && o.namespace != w.Namespace {
+			continue // others take their own things away while we work
+		}
 		if err == nil && n.Ready < n.Want {
 			err = fmt.Errorf("%s has %d of %d ready", o, n.Ready, n.Want)
 		}

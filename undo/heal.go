@@ -16,7 +16,7 @@ type Undoer interface {
 // ErrFinal marks an error that another try will not change.
 var ErrFinal = errors.New("cannot be undone")
 
-// Patience is how long is tried to undo one entry.
+// Patience is how long is tried to undo one entry, unless the log says otherwise.
 const Patience = 2 * time.Minute
 
 // Undo undoes the given entries in the order given, with retries, going on past errors, and writes each
@@ -59,7 +59,11 @@ func (l *Log) once(ctx context.Context, by Undoer, e Entry) (string, error) {
 
 // try undoes one entry, again after errors, until it works or Patience is over.
 func (l *Log) try(ctx context.Context, by Undoer, e Entry) Result {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	patience := Patience
+	if l.TryFor > 0 {
+		patience = l.TryFor
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r := Result{Entry: e}
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {

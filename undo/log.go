@@ -47,6 +47,9 @@ type Mirror interface {
 
 // Log is the undo log of one run. It is safe for use by many goroutines.
 type Log struct {
+	// TryFor is how long is tried to undo one entry; 0 is Patience. To be set before the log is used.
+	TryFor time.Duration
+
 	head   Head
 	mirror Mirror
 
