@@ -70,6 +70,9 @@ func (l sshLink) Ended(ctx context.Context) ended {
 	case ssh.HopProxy:
 		out.Reason = "connection to the proxy: " + out.Reason
 	case ssh.HopNode:
+		if out.Cut == history.CutEOF {
+			out.Cut = history.CutChannel // what ended is a channel: our connection stands
+		}
 		out.Reason = "behind the proxy: " + out.Reason
 	}
 	return out

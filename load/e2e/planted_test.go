@@ -34,7 +34,7 @@ func TestPlanted(t *testing.T) {
 		{"events are there twice, which is no loss", faults.Rule{Name: faults.DuplicateRecording}, nodes, "node", "", "", history.RecComplete, 15 * time.Second},
 		{"the end is never logged", faults.Rule{Name: faults.ForgetEndEvent}, []string{"auth"}, "node", "", "", history.RecNoEnd, 6 * time.Second},
 		{"the upload comes late", faults.Rule{Name: faults.LateUpload, For: 8 * time.Second}, []string{"auth"}, "node", "", "", history.RecLate, 15 * time.Second},
-		{"the session is cut without a word", faults.Rule{Name: faults.DropSilently, After: 700 * time.Millisecond}, nodes, "node", history.Dropped, "", "", 15 * time.Second},
+		{"the session is cut without a word", faults.Rule{Name: faults.DropSilently, After: 700 * time.Millisecond}, nodes, "node", history.Dropped, history.CutChannel, "", 15 * time.Second},
 		{"the path is dead and nobody says so", faults.Rule{Name: faults.HalfOpen, After: 700 * time.Millisecond}, nodes, "node", history.Dropped, history.CutKeepalive, "", time.Second},
 		{"the path is held for longer than two keep-alives", faults.Rule{Name: faults.Stall, After: 700 * time.Millisecond, For: 4 * time.Second}, nodes, "node", history.Dropped, history.CutKeepalive, "", time.Second},
 	}
