@@ -10,7 +10,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -75,7 +78,8 @@ func (c *Cluster) start(ctx context.Context) error {
 	if c.Auth, err = c.run(ctx, "auth", c.authConfig()); err != nil {
 		return err
 	}
-	c.Tctl = tctl.Tctl{Run: tctl.Local(filepath.Join(c.opts.Programs, "tctl"), "-c", c.Auth.config)}
+	withEnv := append(slices.Clone(c.opts.Env), filepath.Join(c.opts.Programs, "tctl"), "-c", c.Auth.config)
+	c.Tctl = tctl.Tctl{Run: tctl.Local("env", withEnv...)}
 	if c.Proxy, err = c.run(ctx, "proxy", c.proxyConfig(addrs[3])); err != nil {
 		return err
 	}
@@ -192,7 +196,7 @@ func (p *Process) Start() error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(p.program, "start", "-c", p.config, "--diag-addr="+p.Diag[len("http://"):], "--insecure")
+	cmd := withoutHome(p.program, "start", "-c", p.config, "--diag-addr="+p.Diag[len("http://"):], "--insecure")
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), p.env...)
 	// It must not outlive a test that is killed.
@@ -206,6 +210,18 @@ func (p *Process) Start() error {
 	defer p.mu.Unlock()
 	p.cmd, p.done = cmd, done
 	return nil
+}
+
+// withoutHome is the command with an empty home folder, where it can be had (as root, on Linux). Shells on nodes read
+// the start-up files of whoever runs the tests, and those may take seconds, or wait for each other's locks.
+func withoutHome(program string, args ...string) *exec.Cmd {
+	me, err := user.Current()
+	unshare, lookErr := exec.LookPath("unshare")
+	if err != nil || lookErr != nil || os.Geteuid() != 0 || strings.HasPrefix(program, me.HomeDir+"/") {
+		return exec.Command(program, args...)
+	}
+	mount := `mount -t tmpfs none "$0" && exec "$@"`
+	return exec.Command(unshare, append([]string{"--mount", "sh", "-c", mount, me.HomeDir, program}, args...)...)
 }
 
 // Ready waits until /readyz says 200. It fails at once if the process ended.
