@@ -87,7 +87,13 @@ func Find(name string) (Kind, error) {
 			return k, nil
 		}
 	}
-	return Kind{}, fmt.Errorf("fault %s: %w: this version cannot carry it out", name, ErrUnavailable)
+	why := "this version does not know it"
+	for _, m := range Missing() {
+		if m.Name == name {
+			why = m.Why
+		}
+	}
+	return Kind{}, fmt.Errorf("fault %s: %w: %s", name, ErrUnavailable, why)
 }
 
 // Names are the names of all kinds that this version can carry out, for scenarios.Vocabulary.Only.

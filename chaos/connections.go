@@ -34,8 +34,8 @@ var connectionReset = Kind{
 }
 
 var reconnectStorm = Kind{
-	Name: "reconnectStorm", Proof: "as connectionReset: all of the agents' connections, or all that the proxies have with whom is no pod of the namespace", Healed: "as connectionReset",
-	Where:     "as connectionReset",
+	Name: "reconnectStorm", Proof: "none of the agents' connections of before is in their socket tables any more; with who: clients, none that the proxies had with others than pods of the namespace", Healed: connectionReset.Healed,
+	Where:     connectionReset.Where,
 	Example:   "reconnectStorm: {who: agents}",
 	available: needs("ss", "command -v ss nsenter"),
 	inject:    injectStorm,

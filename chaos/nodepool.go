@@ -15,9 +15,9 @@ import (
 
 var nodePoolUpdate = Kind{
 	Name:      "nodePoolUpdate",
-	Proof:     "of each node in turn: as nodeDrain, then its kubelet's port accepts no connection, then as nodeRestart",
+	Proof:     "each node in turn was seen drained, then not accepting connections at its kubelet's port, then accepting them again with its lease renewed",
 	Healed:    "all nodes are Ready and schedulable, and the workloads whose pods were evicted have all replicas ready",
-	Where:     whereNodes + "; the node is restarted, not given a new name",
+	Where:     whereNodes + "; the node is restarted and keeps its name",
 	Example:   "nodePoolUpdate: {select: {node: {any: true}, all: true}, timeout: 3m}",
 	each:      true,
 	available: can(clusters.NodeKill, clusters.NodeRestart),

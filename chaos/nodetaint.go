@@ -15,7 +15,7 @@ import (
 
 var nodeTaint = Kind{
 	Name:    "nodeTaint",
-	Proof:   "NoExecute: the pods of before that do not tolerate it are gone, by UID; in any case a probe pod that is bound to the node and does not tolerate the taint is refused by the scheduler, which names the taint",
+	Proof:   "the scheduler refuses a probe pod that may go nowhere but to the node, because of an untolerated taint; with NoExecute also the pods of before that do not tolerate it are gone, by UID",
 	Healed:  "the taint is gone, and the workloads whose pods left have all replicas ready",
 	Where:   "any cluster",
 	Example: "nodeTaint: {select: {node: {running: agent}, count: 1}, effect: NoExecute, for: 1m}",

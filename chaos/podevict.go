@@ -12,8 +12,8 @@ import (
 
 var podEvict = Kind{
 	Name:    "podEvict",
-	Proof:   "as podDelete",
-	Healed:  "as podDelete",
+	Proof:   podDelete.Proof,
+	Healed:  podDelete.Healed,
 	Where:   "any cluster; a budget that refuses is waited for, and told",
 	Example: "podEvict: {select: {component: proxy, count: 1}}",
 	inject: func(ctx context.Context, s *Site) (Injection, error) {

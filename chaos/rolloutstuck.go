@@ -23,8 +23,8 @@ import (
 
 var rolloutStuck = Kind{
 	Name: "rolloutStuck",
-	Proof: "image, init: a new pod waits with the kubelet's reason; readiness: a new pod runs for 5 s and is not ready; antiAffinity: the scheduler " +
-		"refuses a new pod; quota: the controller reports that it may not make one",
+	Proof: "a new pod waits with the kubelet's reason (image, init), runs for 5 s and is not ready (readiness), or is refused by the scheduler " +
+		"(antiAffinity); with quota, when the controller reports that it may not make one",
 	Healed:  "the workload has its former template, and all its replicas updated and ready",
 	Where:   "any cluster, Deployments and StatefulSets; how: config is not carried out, because what a configuration may say is the chart's own",
 	Example: "rolloutStuck: {component: proxy, how: image, for: 1m}",

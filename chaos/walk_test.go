@@ -56,7 +56,7 @@ func (w *walker) record(e history.Event) {
 
 // step is one fault of the kit with random parameters.
 func (w *walker) step() scenarios.Step {
-	words := scenarios.Words().Only(Names()...).Without("latency", "containerPause")
+	words := scenarios.Words().Only(Names()...).Without("latency")
 	word := words[w.random.IntN(len(words))]
 	pick := func(all ...string) string { return all[w.random.IntN(len(all))] }
 	pods := &scenarios.Selection{Component: pick("proxy", "auth", "agent"), Count: 1 + w.random.IntN(2), Seed: w.random.Uint64()}
@@ -284,7 +284,7 @@ func TestRandomWalk(t *testing.T) {
 	}
 	t.Log(seen)
 	for _, name := range Names() {
-		if name != "latency" && name != "containerPause" && seen[name+" bit"] == 0 && !testing.Short() {
+		if name != "latency" && seen[name+" bit"] == 0 && !testing.Short() {
 			t.Errorf("%s never bit: %v", name, seen)
 		}
 	}
