@@ -128,12 +128,22 @@ func (t *trial) rollout(ctx context.Context, step scenarios.Step, about history.
 	err := change(ctx)
 	say(history.RolloutHelmReturned, outcomeOf(err), err)
 	if err == nil {
-		if err = t.state.Await(ctx, func() error { return t.state.Settled(pods.Auth, pods.Proxy) }); err != nil {
-			err = fmt.Errorf("the rollout did not come to rest: %w", err)
-		}
+		err = t.atRest(ctx)
 	}
 	say(history.RolloutEnd, outcomeOf(err), err)
 	return err
+}
+
+// atRest returns when every workload is updated and the old pods are gone.
+func (t *trial) atRest(ctx context.Context) error {
+	err := t.watch.CatchUp(ctx) // or it would answer for the time before the change
+	if err == nil {
+		err = t.state.Await(ctx, func() error { return t.state.Settled(pods.Auth, pods.Proxy) })
+	}
+	if err != nil {
+		return fmt.Errorf("the rollout did not come to rest: %w", err)
+	}
+	return nil
 }
 
 func outcomeOf(err error) history.Outcome {

@@ -26,6 +26,7 @@ type trial struct {
 	*runner
 	recorder *history.Recorder
 	state    *watch.State
+	watch    *watch.Watcher
 	system   *system
 	engine   *load.Engine
 	keeper   *chaos.Keeper
@@ -52,11 +53,12 @@ func (t *trial) perform(ctx context.Context) error {
 	if err := t.open(ctx); err != nil {
 		return err
 	}
-	w, err := watch.Start(ctx, watch.Config{Client: t.system.client, Namespace: t.plan.Teleport.Namespace, State: t.state, Log: t.Log})
+	var err error
+	t.watch, err = watch.Start(ctx, watch.Config{Client: t.system.client, Namespace: t.plan.Teleport.Namespace, State: t.state, Log: t.Log})
 	if err != nil {
 		return fmt.Errorf("watch the cluster: %w", err)
 	}
-	defer w.Stop()
+	defer t.watch.Stop()
 	defer func() { collect(context.WithoutCancel(ctx), t.system, t.folder.path(logsDir), t.Log) }()
 	if err := t.system.install(ctx, t.env.Run, t.folder.path(privateDir), t.step); err != nil {
 		return err
