@@ -77,8 +77,11 @@ func (l *launch) mountRoot() (_ root, err error) {
 func (l *launch) mountStandard(r root) error {
 	c, s := l.c, l.c.sandbox
 	if c.hostRoot() {
-		// The machine's own runtime files and temporary files are not an image's.
+		// The machine's own runtime files and temporary files are not an image's, nor
+		// are its users' keys and start-up files.
 		if err := errors.Join(
+			r.mountFS("/home", "tmpfs", attrNoDev, "mode=0755"),
+			r.mountFS("/root", "tmpfs", attrNoDev, "mode=0700"),
 			r.mountFS("/run", "tmpfs", attrNoDev, "mode=0755"),
 			r.mountFS("/tmp", "tmpfs", attrNoDev, "mode=1777")); err != nil {
 			return err

@@ -11,8 +11,11 @@ import (
 )
 
 // hostPrivate are the directories of a machine's root that hold what is running
-// on it; a container's are empty.
-var hostPrivate = map[string]fs.FileMode{"run": 0o755, "tmp": 0o777 | fs.ModeSticky, "var/tmp": 0o777 | fs.ModeSticky}
+// on it and what its users keep, keys and start-up files of shells among them; a
+// container's are empty.
+var hostPrivate = map[string]fs.FileMode{
+	"home": 0o755, "root": 0o700, "run": 0o755, "tmp": 0o777 | fs.ModeSticky, "var/tmp": 0o777 | fs.ModeSticky,
+}
 
 // MountHostRoot mounts a read-only view of this machine's root at dir/root, for
 // Config.HostRoot, and returns that path. It belongs into the mount namespace of
