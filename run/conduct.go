@@ -161,10 +161,10 @@ func (t *trial) prepareLoad() error {
 }
 
 // settle is what follows the timeline on every path: faults are healed,
-// sessions end, recordings are looked at. It works under a cancelled ctx too.
-func (t *trial) settle(ctx context.Context) error {
-	interrupted := ctx.Err() != nil
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+// sessions end, recordings are looked at. Only the last of it is left out, or
+// cut short, when asked ends.
+func (t *trial) settle(asked context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(asked), finishTime)
 	defer cancel()
 	err := t.step("Healing", func() error {
 		unhealed, err := t.keeper.Close(ctx)
@@ -177,9 +177,11 @@ func (t *trial) settle(ctx context.Context) error {
 		t.engine.Stop(ctx)
 		return nil
 	}))
-	if interrupted || t.recordingMode() == "off" {
+	if asked.Err() != nil || t.recordingMode() == "off" {
 		return err
 	}
+	// Who interrupts now has seen the load end: what is not read by then is pending.
+	context.AfterFunc(asked, cancel)
 	return errors.Join(err, t.step("Reading recordings back", func() error { return t.checkRecordings(ctx) }))
 }
 
@@ -236,6 +238,9 @@ func (r *runner) judge() error {
 		}
 		r.result.Report = reports.New(m, r.result.Verdict)
 		r.result.Report.Folder, r.result.Report.Page = r.folder.dir, r.folder.path("report.html")
+		if r.Repeat != nil {
+			r.result.Report.Repeat = r.Repeat(r.folder.dir)
+		}
 		return reports.WriteFolder(r.folder.dir, r.result.Report)
 	})
 }

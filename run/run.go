@@ -45,6 +45,8 @@ type Options struct {
 	Keep         Keep   // empty: KeepNever
 	Tool         string // version and commit of this program
 	Argv         []string
+	// Repeat gives the command that does a run again, from its folder, for reports. Nil: they make one.
+	Repeat func(folder string) string
 	// Progress is told of each step of the run. Nil: nobody watches.
 	Progress func(clusters.Step)
 	Log      *slog.Logger // nil: nothing is logged

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -194,7 +193,11 @@ func (s *system) makeUsers(ctx context.Context, private string) error {
 	if err != nil {
 		return err
 	}
-	s.wallet, err = tctl.NewWallet(ctx, s.tctl, private, identityTTL, s.facts.ProxyHost(), users...)
+	s.wallet, err = tctl.OpenWallet(ctx, tctl.WalletOptions{
+		Tctl: s.tctl, Folder: private, TTL: identityTTL, KubeCluster: s.facts.ProxyHost(), Users: users,
+		// An RSA key, as 13 signs, costs three times the processor time at each opening.
+		Rekey: audit.Rekeyer(s.auditOptions(), s.facts.ProxyHost()),
+	})
 	return err
 }
 
@@ -291,34 +294,11 @@ func (s *system) installFleet(ctx context.Context, name string, fleet agents.Fle
 
 // openAudit reaches the auths' API.
 func (s *system) openAudit() (*audit.Log, error) {
-	return audit.Open(audit.Options{
-		Dial: s.cluster.DialContext, Address: net.JoinHostPort(s.facts.AuthHost(), pods.AuthPort),
-		Identity: s.observer, Rate: 200,
-	})
+	opts := s.auditOptions()
+	opts.Identity, opts.Rate = s.observer, 200
+	return audit.Open(opts)
 }
 
-// desired counts the replicas that each component is to have.
-func (s *system) desired(ctx context.Context) (map[string]int, error) {
-	out := map[string]int{}
-	ns, by := s.plan.Teleport.Namespace, metav1.ListOptions{LabelSelector: "app.kubernetes.io/instance=" + s.plan.Teleport.Release}
-	deployments, err := s.client.AppsV1().Deployments(ns).List(ctx, by)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range deployments.Items {
-		out[d.Labels["app.kubernetes.io/component"]] = replicas(d.Spec.Replicas)
-	}
-	sets, err := s.client.AppsV1().StatefulSets(ns).List(ctx, by)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range sets.Items {
-		out[d.Labels["app.kubernetes.io/component"]] = replicas(d.Spec.Replicas)
-	}
-	for name := range out {
-		if !slices.Contains([]string{pods.Auth, pods.Proxy}, name) {
-			delete(out, name) // etcd and the like are not what capacity is about
-		}
-	}
-	return out, nil
+func (s *system) auditOptions() audit.Options {
+	return audit.Options{Dial: s.cluster.DialContext, Address: net.JoinHostPort(s.facts.AuthHost(), pods.AuthPort)}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -91,6 +92,7 @@ func (r *running) options(ctx context.Context, name string) (run.Options, error)
 		Scenario: made.scenario, Text: made.text, Seed: r.seed,
 		ProviderName: r.provider, Images: images, Standin: r.standin,
 		Out: r.out, Keep: run.Keep(r.keep), Tool: build().String(), Argv: r.argv, Log: r.log,
+		Repeat: func(dir string) string { return repeated(r.argv, filepath.Join(dir, scenarioFile), r.seed) },
 	}, nil
 }
 
@@ -109,9 +111,6 @@ func parseImages(texts []string) ([]clusters.Image, error) {
 func (r *running) show(result run.Result) error {
 	report := result.Report
 	report.Color = r.colors()
-	if report.Repeat == "" {
-		report.Repeat = repeatCommand(result.Folder, result.Verdict.Seed)
-	}
 	return r.tellVerdict(report)
 }
 
