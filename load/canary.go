@@ -10,8 +10,9 @@ import (
 	"shakedown.dev/shakedown/teleport/ssh"
 )
 
-// probeTimeout is how long one canary may take. It is longer than the interval: a slow pod serves, if slowly.
-const probeTimeout = 5 * time.Second
+// probeTimeout is how long one canary may take. It is longer than the interval, since a slow pod serves, if slowly;
+// and short enough that a pod that hangs is known to within five seconds.
+const probeTimeout = 3 * time.Second
 
 // probeTries is through how many agents a canary goes before it blames the proxy pod.
 const probeTries = 3

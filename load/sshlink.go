@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"shakedown.dev/shakedown/history"
@@ -59,6 +60,9 @@ func (l sshLink) ServerSession() string { return l.ServerID() }
 
 func (l sshLink) Ended(ctx context.Context) ended {
 	e := l.End(ctx)
+	if e.Hop == ssh.HopNode && !e.Exited {
+		e = l.doubt(ctx, e)
+	}
 	out := ended{Exited: e.Exited, Status: e.Status, Signal: e.Signal, Cut: e.Cut, Reason: e.Message}
 	if e.Exited {
 		return out
@@ -76,6 +80,18 @@ func (l sshLink) Ended(ctx context.Context) ended {
 		out.Reason = "behind the proxy: " + out.Reason
 	}
 	return out
+}
+
+// doubt asks the proxy whether it is still there. When thousands of sessions end at once, the end of a connection is
+// seen later than that of the channel in it, and then it looks as if only the node had gone.
+func (l sshLink) doubt(ctx context.Context, e ssh.End) ssh.End {
+	if _, err := l.Conn().Keepalive(ctx, ssh.HopProxy); err != nil && !errors.Is(err, ssh.ErrSilent) {
+		e.Hop, e.Cut, e.Err = ssh.HopProxy, history.CutEOF, err
+		if errors.Is(err, syscall.ECONNRESET) {
+			e.Cut = history.CutReset
+		}
+	}
+	return e
 }
 
 func (l sshLink) Silent(ctx context.Context) string {
