@@ -68,7 +68,7 @@ e2e-packages = $(shell cd $(1) && grep -rl --include='*_test.go' '^func TestE2E'
 
 e2e:
 	cd $(KUBELITE) && $(GO) test -count=1 -run '^TestE2E' -timeout 20m $(call e2e-packages,$(KUBELITE),boot cri images node)
-	$(if $(wildcard test/e2e),$(GO) test -count=1 -run '^TestE2E' -timeout 60m $(call e2e-packages,.,test))
+	$(GO) test -count=1 -p 1 -run '^TestE2E' -timeout 60m $(call e2e-packages,.,chaos load run teleport test undo)
 
 lint: vet
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not formatted:"; echo "$$out"; exit 1; fi
