@@ -21,6 +21,8 @@ type Cause struct {
 	By        []string       `json:"by,omitempty"`    // the fault or rollout behind it; none: by itself
 	Text      string         `json:"text"`            // all of it in words
 	Blind     bool           `json:"blind,omitempty"` // not found, but something could not be observed then
+
+	group string // what is said of several sessions with nearly the same cause; empty: Text
 }
 
 // suspect is one possible cause.
@@ -28,12 +30,16 @@ type suspect struct {
 	pod    *pod
 	number int32 // of the pod, for those on the path
 	end    string
+	span   span
 	by     []string
 	text   string
+	group  string // as in Cause
 }
 
 // attribute finds the cause of every lost session.
 func (l *ledger) attribute() {
+	l.findRoutes()
+	l.findAuthAway()
 	for i := range l.lost {
 		l.lost[i].cause = l.causeOf(&l.lost[i])
 	}
@@ -78,8 +84,14 @@ func (l *ledger) suspects(ls *lostSession, s *session, w span) []suspect {
 		}
 	}
 	found = ls.likelier(s, found)
+	if away := l.awaySuspects(w); ls.waitedForAuth() && len(away) > 0 {
+		found = append(goneWithin(found, w), away...)
+	}
 	if len(found) == 0 {
 		found = l.tunnelSuspects(ls, w)
+	}
+	if len(found) == 0 {
+		found = l.noTunnelYet(ls, s, w)
 	}
 	if len(found) == 0 && (s.class == refused || ls.cut == history.CutMessage) {
 		found = l.authSuspects(w)
@@ -119,7 +131,7 @@ func (l *ledger) path(ls *lostSession, s *session) []int32 {
 
 func (l *ledger) podSuspects(p *pod, w span) []suspect {
 	if e, ok := p.endNear(w); ok {
-		return []suspect{{pod: p, end: e.how, by: e.by, text: endText(p, e)}}
+		return []suspect{{pod: p, end: e.how, span: e.span, by: e.by, text: endText(p, e)}}
 	}
 	var found []suspect
 	for _, f := range l.faults {
@@ -155,7 +167,10 @@ const tunnelGrace = 16 * time.Second
 
 // authSuspects: opening a session, and a server that ends one by itself, depend on the auth pods.
 func (l *ledger) authSuspects(w span) []suspect {
-	var found []suspect
+	found := l.awaySuspects(w)
+	if len(found) > 0 {
+		return found
+	}
 	for _, p := range l.pods {
 		if p.ref.Component != "auth" {
 			continue
@@ -194,7 +209,7 @@ func (l *ledger) unexplained(w span) Cause {
 
 func conclude(suspects []suspect) Cause {
 	s := suspects[0]
-	c := Cause{Found: true, Pod: s.pod.ref, End: s.end, By: s.by, Text: s.text}
+	c := Cause{Found: true, Pod: s.pod.ref, End: s.end, By: s.by, Text: s.text, group: s.group}
 	var texts []string
 	for _, other := range suspects {
 		if !slices.Contains(texts, other.text) {
@@ -207,7 +222,7 @@ func conclude(suspects []suspect) Cause {
 		}
 	}
 	if len(texts) > 1 || len(s.by) > 1 {
-		c.Ambiguous, c.Text = true, "ambiguous: "+strings.Join(texts, "; or ")
+		c.Ambiguous, c.group, c.Text = true, "", "ambiguous: "+strings.Join(texts, "; or ")
 	}
 	return c
 }

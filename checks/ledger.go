@@ -51,6 +51,8 @@ type ledger struct {
 	damaged    []damagedRecording // of recordings: something is lost
 	sweeps     map[matcher]sweep
 	unlooked   map[int32]bool // sessions whose recording nobody looked at; filled by findUnlooked
+	routes     routes         // filled by findRoutes
+	authAway   []span         // filled by findAuthAway
 	audits     int
 	probes     int
 	last       time.Duration // of everything
@@ -124,7 +126,7 @@ func (l *ledger) add(e history.Event) {
 	case history.Session:
 		l.addSession(d)
 	case history.SessionOpened:
-		l.open[d.ID] = openedSession{stream: d.Stream, kind: d.Type, recorded: d.Recorded, due: d.Due, start: d.Start, open: d.Open, proxy: l.pod(d.Proxy), agent: l.pod(d.Agent.Pod)}
+		l.open[d.ID] = openedSession{stream: d.Stream, kind: d.Type, recorded: d.Recorded, due: d.Due, start: d.Start, open: d.Open, proxy: l.pod(d.Proxy), agent: l.pod(d.Agent.Pod), agentID: l.strings.id(d.Agent.UUID)}
 	case history.Probe:
 		l.addProbe(e.At, d)
 	case history.Recording:

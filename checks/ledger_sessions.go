@@ -39,6 +39,7 @@ type session struct {
 	due, start, open, end time.Duration
 	stream, kind          int32 // interned
 	proxy, agent          int32 // pods; -1: not known
+	agentID               int32 // its UUID, interned
 	lost                  int32 // index in ledger.lost; -1: not lost
 	class                 class
 	recorded              bool
@@ -64,6 +65,7 @@ type lostSession struct {
 	silent    span // stalled: the longest gap
 	hops      []int32
 	agentUUID string
+	agentHost string
 	cause     Cause
 }
 
@@ -72,12 +74,13 @@ type openedSession struct {
 	recorded         bool
 	due, start, open time.Duration
 	proxy, agent     int32
+	agentID          int32
 }
 
 func (o openedSession) unfinished(l *ledger, id string) session {
 	return session{id: id, due: o.due, start: o.start, open: o.open, end: max(l.measured, o.open), stream: l.strings.id(o.stream),
 		kind:  l.strings.id(firstText(o.kind, l.kindOfStream(o.stream))),
-		proxy: o.proxy, agent: o.agent, lost: -1, class: unfinished, recorded: o.recorded}
+		proxy: o.proxy, agent: o.agent, agentID: o.agentID, lost: -1, class: unfinished, recorded: o.recorded}
 }
 
 func (l *ledger) kindOfStream(name string) string {
@@ -96,7 +99,7 @@ func (l *ledger) addSession(d history.Session) {
 		return
 	}
 	s := session{id: d.ID, due: d.Due, start: d.Start, open: d.Open, end: d.End, stream: l.strings.id(d.Stream), kind: l.strings.id(d.Type),
-		proxy: l.pod(d.Proxy), agent: l.pod(d.Agent.Pod), lost: -1, class: classOf(d.Class), recorded: d.Recorded, bad: d.Lines.Bad > 0}
+		proxy: l.pod(d.Proxy), agent: l.pod(d.Agent.Pod), agentID: l.strings.id(d.Agent.UUID), lost: -1, class: classOf(d.Class), recorded: d.Recorded, bad: d.Lines.Bad > 0}
 	if s.class.lost() {
 		s.lost = l.addLost(d)
 	}
@@ -116,7 +119,7 @@ const maxReason = 200
 
 func (l *ledger) addLost(d history.Session) int32 {
 	ls := lostSession{session: int32(len(l.sessions)), failed: d.Failed, cut: d.Cut, how: d.ProxyHow,
-		lastHeard: d.LastHeard, agentUUID: l.strings.name(l.strings.id(d.Agent.UUID))}
+		lastHeard: d.LastHeard, agentUUID: l.strings.name(l.strings.id(d.Agent.UUID)), agentHost: l.strings.name(l.strings.id(d.Agent.Host))}
 	reason := d.Reason
 	if len(reason) > maxReason {
 		reason = reason[:maxReason] + "…"

@@ -49,11 +49,12 @@ func (m *Measures) LossGroups() []LossGroup {
 		ls := &m.l.lost[i]
 		s := &m.l.sessions[ls.session]
 		c := &ls.cause
-		key := s.class.String() + "\x00" + c.Text
+		text := firstText(c.group, c.Text)
+		key := s.class.String() + "\x00" + text
 		g := groups[key]
 		if g == nil {
 			g = &LossGroup{Class: s.class.String(), Component: c.Pod.Component, Pod: c.Pod.Name, PodUID: c.Pod.UID, End: c.End, By: c.By,
-				Found: c.Found, Ambiguous: c.Ambiguous, Cause: c.Text, First: inSeconds(s.end), Last: inSeconds(s.end)}
+				Found: c.Found, Ambiguous: c.Ambiguous, Cause: text, First: inSeconds(s.end), Last: inSeconds(s.end)}
 			groups[key] = g
 		}
 		g.Count++
