@@ -17,9 +17,14 @@ import (
 // one pod of the component web, by the seed.
 var onePod = scenarios.Selection{Component: "web", Count: 1, Seed: 3}
 
-// traffic asks the pods for their names all the time, until the test ends.
+// traffic asks the pods for a file all the time, until the test ends, and holds a connection to each.
 func (f *faults) traffic() {
 	ctx, cancel := context.WithCancel(f.ctx)
+	for _, p := range f.pods("web") {
+		conn, err := f.c.DialContext(ctx, "tcp", p.Status.PodIP+":8080")
+		f.must(err)
+		f.t.Cleanup(func() { conn.Close() })
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -45,6 +50,7 @@ func TestE2EChaosPods(t *testing.T) {
 		{"partition", scenarios.Args{"direction": "both"}, " dropped on node", "no rules on node"},
 		{"packetLoss", scenarios.Args{"share": 0.3}, " dropped on node", "no rules on node"},
 		{"bandwidth", scenarios.Args{"rate": 10000.0}, " dropped on node", "no rules on node"},
+		{"reconnectStorm", scenarios.Args{"who": "clients"}, "gone from its socket table", "Deployment web has 3 of 3 ready"},
 		{"rolloutStuck", scenarios.Args{"component": "web", "how": "image"}, "Image", "Deployment web has 3 of 3 ready"},
 		{"rolloutStuck", scenarios.Args{"component": "web", "how": "init"}, "Image", "Deployment web has 3 of 3 ready"},
 		{"rolloutStuck", scenarios.Args{"component": "web", "how": "readiness"}, "is not ready", "Deployment web has 3 of 3 ready"},

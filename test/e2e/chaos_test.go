@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"shakedown.dev/shakedown/chaos"
 	"shakedown.dev/shakedown/clusters"
@@ -25,6 +26,7 @@ type faults struct {
 	*space
 	keeper *chaos.Keeper
 	folder string
+	dead   bool // its runner is: others clean up
 
 	mu     sync.Mutex
 	events []history.Fault
@@ -40,10 +42,13 @@ func newFaults(s *space) *faults {
 	s.must(err)
 	f.keeper = &chaos.Keeper{
 		World: chaos.World{Client: s.cs, REST: s.rc, Namespace: s.name, Run: head.Run, Cluster: s.c,
-			Labels: map[string]string{"web": "app=web"}},
+			Labels: map[string]string{"web": "app=web", "proxy": "app=web"}},
 		Undo: log, Record: f.record, HealBound: patience,
 	}
 	s.t.Cleanup(func() {
+		if f.dead {
+			return
+		}
 		if unhealed, err := f.keeper.Close(context.Background()); err != nil || len(unhealed) > 0 {
 			s.t.Errorf("left behind: %+v (%v)", unhealed, err)
 		}
@@ -63,6 +68,9 @@ func (f *faults) record(e history.Event) {
 		f.t.Logf("%s %s: %s %s %s", fault.ID, fault.Stage, fault.Proof, fault.Detail, fault.Error)
 	}
 }
+
+// abandon says that the keeper is that of a dead runner.
+func (f *faults) abandon() { f.dead = true }
 
 // at is the last event of that stage; without one the test fails.
 func (f *faults) at(stage history.FaultStage) history.Fault {
@@ -234,6 +242,20 @@ func TestE2EChaosNodes(t *testing.T) {
 		})
 	}
 	nothingLeft(t, c)
+}
+
+// cleanNodes is nil if no controller has a taint left on a node.
+func cleanNodes(ctx context.Context, cs *kubernetes.Clientset) error {
+	list, err := cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, n := range list.Items {
+		if len(n.Spec.Taints) > 0 {
+			return fmt.Errorf("node %s: %+v", n.Name, n.Spec.Taints)
+		}
+	}
+	return nil
 }
 
 // nothingLeft is what every test of faults ends with.
