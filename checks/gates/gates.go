@@ -179,11 +179,15 @@ func (p *Program) Eval(data Data) (r Result) {
 	default:
 		r.Detail = fmt.Sprintf("the expression gave %v", out)
 	}
+	p.doubtPending(&r, data, seen.pending)
 	return r
 }
 
 // trace collects, while an expression is evaluated, which of its values could not be had.
-type trace struct{ doubts []string }
+type trace struct {
+	doubts  []string
+	pending int // recordings among those that were counted
+}
 
 func (t *trace) doubt(why string) {
 	for _, d := range t.doubts {

@@ -50,6 +50,12 @@ func (f fakeData) Recordings(flt Filter, _ Window) (Recordings, error) {
 	if flt.Mode == "proxy" {
 		return Recordings{Expected: 9, Missing: 4}, nil
 	}
+	switch flt.Mode {
+	case "node-sync":
+		return Recordings{Expected: 5, Pending: 5}, nil
+	case "proxy-sync":
+		return Recordings{Expected: 9, Complete: 4, Missing: 2, Pending: 3}, nil
+	}
 	return Recordings{Expected: 40, Complete: 37, Truncated: 3}, nil
 }
 
@@ -113,6 +119,14 @@ func TestEval(t *testing.T) {
 		{"latency with the window behind the field", `latency("terminals").p99.after("recovery") <= duration("400ms")`, data(), Fail, "420ms", margin(-0.02)},
 		{"a conjunction shows all its values and the smallest margin", "recordings.missing == 0 && recordings.truncated == 0", data(), Fail, "recordings.missing = 0, recordings.truncated = 3", margin(-3)},
 		{"recordings of one mode", `recordings.mode("proxy").missing == 0`, data(), Fail, int64(4), margin(-4)},
+		{"all recordings pending, and all of them are to be complete", `recordings.mode("node-sync").complete == recordings.mode("node-sync").expected`, data(), Inconclusive, int64(0), margin(-5)},
+		{"none is missing, but some are pending and may be", `recordings.mode("node-sync").missing == 0`, data(), Inconclusive, int64(0), margin(0)},
+		{"none is pending is asked while some are", `recordings.mode("node-sync").pending == 0`, data(), Inconclusive, int64(5), margin(-5)},
+		{"some are missing already, whatever becomes of those pending", `recordings.mode("proxy-sync").missing == 0`, data(), Fail, int64(2), margin(-2)},
+		{"as few as the pending ones can make it", `recordings.mode("proxy-sync").missing <= 4`, data(), Inconclusive, int64(2), margin(2)},
+		{"more than the pending ones can make it", `recordings.mode("proxy-sync").missing <= 5`, data(), Pass, int64(2), margin(3)},
+		{"exactly what some of the pending ones would make it", `recordings.mode("proxy-sync").missing == 3`, data(), Inconclusive, int64(2), margin(-1)},
+		{"no recording could turn what the sessions fail", `recordings.mode("node-sync").missing == 0 && sessions.dropped == 0`, data(), Fail, `recordings.mode("node-sync").missing = 0, sessions.dropped = 7`, margin(-7)},
 		{"seconds below a share", "capacity.proxy.secondsBelow(0.5) <= 6.0", data(), Pass, 5.0, margin(1)},
 		{"recovery in time passes", "recovery.seconds <= 60", data(), Pass, 31.0, margin(29)},
 		{"no recovery for longer than the bound fails", "recovery.seconds <= 60", unrecovered, Fail, 90.0, margin(-30)},

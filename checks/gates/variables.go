@@ -33,7 +33,11 @@ func gateVariables(d Data, t *trace) map[string]any {
 		"capacity": capacities(d, t),
 		"sessions": windowed(tSessions, t, Window{}, Filter{}, func(w Window, f Filter) (Sessions, error) { return d.Sessions(f, w) }),
 		"recordings": windowed(tRecordings, t, Window{}, Filter{},
-			func(w Window, f Filter) (Recordings, error) { return d.Recordings(f, w) }),
+			func(w Window, f Filter) (Recordings, error) {
+				r, err := d.Recordings(f, w)
+				t.pending = max(t.pending, r.Pending)
+				return r, err
+			}),
 		"goodput":  windowed(tGoodput, t, Window{}, Filter{}, func(w Window, f Filter) (Goodput, error) { return d.Goodput(f, w) }),
 		"recovery": recoveryObject(d, t),
 		hiddenLatency: windowed(tLatency, t, Window{}, Filter{},
