@@ -114,11 +114,13 @@ type aimed struct {
 func (a aimed) Name() string { return a.kind.Name }
 
 func (a aimed) Available(ctx context.Context) error {
-	if a.kind.available == nil {
-		return nil
-	}
-	if err := a.kind.available(ctx, a.site); err != nil {
-		return fmt.Errorf("%s: %w: %w", a.kind.Name, ErrUnavailable, err)
+	for _, check := range []func(context.Context, *Site) error{allowed, selectable, a.kind.available} {
+		if check == nil {
+			continue
+		}
+		if err := check(ctx, a.site); err != nil {
+			return fmt.Errorf("%s: %w: %w", a.kind.Name, ErrUnavailable, err)
+		}
 	}
 	return nil
 }

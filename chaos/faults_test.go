@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"shakedown.dev/shakedown/clusters"
 	"shakedown.dev/shakedown/history"
 	"shakedown.dev/shakedown/scenarios"
 )
@@ -130,9 +131,10 @@ func TestWhatDoesNotCount(t *testing.T) {
 		{"nothing there", nil, fault("podDelete", nil, scenarios.Selection{Component: "db", Count: 1}), ErrEmpty, history.FaultEmpty, "nothing there to select"},
 		{"too few there", nil, fault("podDelete", nil, scenarios.Selection{Component: "proxy", Count: 9}), ErrEmpty, history.FaultEmpty, "only 3 there, 9 wanted"},
 		{"no old revision without a rollout", nil, fault("podDelete", nil, scenarios.Selection{Component: "proxy", Revision: "old", Count: 1}), ErrEmpty, history.FaultEmpty, "old revision"},
-		{"a provider without node operations", func(_ *sim, k *Keeper) { k.World.Cluster = nil }, fault("nodeKill", nil, oneNode), ErrUnavailable, history.FaultUnavailable, "cannot do anything to nodes"},
+		{"a provider without node operations", func(s *sim, k *Keeper) { k.World.Cluster = plain{s} }, fault("nodeKill", nil, oneNode), ErrUnavailable, history.FaultUnavailable, "cannot do anything to nodes"},
 		{"a fault that is not built", nil, fault("clockSkew", nil, oneProxy), ErrUnavailable, history.FaultUnavailable, "libfaketime"},
-		{"nobody counts sessions", nil, fault("podDelete", nil, scenarios.Selection{Component: "proxy", Count: 1, By: "mostSessions"}), ErrNotInjected, history.FaultUnavailable, "nobody counts sessions"},
+		{"somebody else's cluster", func(s *sim, _ *Keeper) { s.set(func() { s.foreign = true }) }, fault("podDelete", nil, oneProxy), ErrUnavailable, history.FaultUnavailable, "no label shakedown.dev/faults=allowed"},
+		{"nobody counts sessions", nil, fault("podDelete", nil, scenarios.Selection{Component: "proxy", Count: 1, By: "mostSessions"}), ErrUnavailable, history.FaultUnavailable, "nobody counts sessions"},
 		{"rules that meet no packet", func(s *sim, _ *Keeper) { s.set(func() { s.ticks = -100000 }) }, fault("partition", scenarios.Args{"timeout": "5s"}, oneProxy), ErrNotBitten, history.FaultNotBitten, "the rules met none"},
 		{"a budget that forbids it", func(s *sim, _ *Keeper) {
 			two := int32(2)
@@ -336,6 +338,29 @@ func TestBarePodsAreRefused(t *testing.T) {
 		}
 		if _, err := s.pod(simNS, "bare"); err != nil {
 			t.Errorf("it is gone: %v", err)
+		}
+	})
+}
+
+// plain is a cluster whose provider can do nothing to nodes.
+type plain struct{ clusters.Cluster }
+
+func (p plain) Facts(ctx context.Context) (clusters.Facts, error) {
+	f, err := p.Cluster.Facts(ctx)
+	f.Provider = "existing"
+	return f, err
+}
+
+func TestTheOwnerOfANamespaceMayAllowFaults(t *testing.T) {
+	inSim(t, func(t *testing.T, s *sim, k *Keeper, _ func() []history.Fault) {
+		s.set(func() { s.foreign = true })
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: simNS, Labels: map[string]string{AllowLabel: AllowValue}}}
+		mustNot(t, s.update("namespaces", ns))
+		mustNot(t, k.Check(t.Context(), []scenarios.Step{fault("podDelete", nil, oneProxy)}))
+		k.World.Cluster = nil
+		err := k.Check(t.Context(), []scenarios.Step{fault("podDelete", nil, oneProxy), fault("nodeKill", nil, oneNode), fault("clockSkew", nil, oneProxy)})
+		if err == nil || strings.Contains(err.Error(), "podDelete") || !strings.Contains(err.Error(), "nodeKill") || !strings.Contains(err.Error(), "libfaketime") {
+			t.Errorf("want both that are not available and no other, got %v", err)
 		}
 	})
 }

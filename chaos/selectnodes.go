@@ -135,13 +135,13 @@ func (s *Site) nodeOrder(ctx context.Context, sel scenarios.Selection, nodes []c
 // weigh is how much a pod counts for By; the heaviest comes first.
 func (s *Site) weigh(ctx context.Context, sel scenarios.Selection) (func(*corev1.Pod) int, error) {
 	switch {
-	case sel.By == "leader" && s.Leader != nil && sel.Node.Running != "":
+	case sel.By == "leader" && sel.Node.Running != "":
 		leader, err := s.Leader(ctx, sel.Node.Running)
 		return func(p *corev1.Pod) int { return boolInt(p.UID == leader) }, err
-	case sel.By == "mostSessions" && s.Sessions != nil:
+	case sel.By == "mostSessions":
 		counts := s.Sessions()
 		return func(p *corev1.Pod) int { return counts[p.UID] }, nil
-	case sel.By == "fewestSessions" && s.Sessions != nil:
+	case sel.By == "fewestSessions":
 		counts := s.Sessions()
 		return func(p *corev1.Pod) int { return -counts[p.UID] }, nil
 	}

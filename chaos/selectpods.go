@@ -141,18 +141,12 @@ func (s *Site) order(ctx context.Context, sel scenarios.Selection, pods []corev1
 	case "newest":
 		less = func(a, b *corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) }
 	case "mostSessions", "fewestSessions":
-		if s.Sessions == nil {
-			return nil, fmt.Errorf("select %s: %w: nobody counts sessions", sel, ErrUnavailable)
-		}
 		counts, sign := s.Sessions(), 1
 		if sel.By == "mostSessions" {
 			sign = -1
 		}
 		less = func(a, b *corev1.Pod) int { return sign * (counts[a.UID] - counts[b.UID]) }
 	case "leader":
-		if s.Leader == nil {
-			return nil, fmt.Errorf("select %s: %w: nobody knows who leads", sel, ErrUnavailable)
-		}
 		leader, err := s.Leader(ctx, sel.Component)
 		if err != nil {
 			return nil, fmt.Errorf("select %s: %w", sel, err)

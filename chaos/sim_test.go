@@ -35,9 +35,12 @@ type sim struct {
 	client *fake.Clientset
 	random *rand.Rand
 
+	api sync.Mutex // held by each call and each tick
+
 	mu       sync.Mutex
 	failing  float64 // share of calls that fail
 	dead     bool    // the process that calls is dead: nothing it does has an effect
+	foreign  bool    // somebody else's cluster
 	away     bool    // the API server is stopped
 	states   map[string]clusters.NodeState
 	cut      map[string]bool
@@ -90,10 +93,7 @@ func newSim(seed uint64) *sim {
 	s.client.Discovery().(*fakediscovery.FakeDiscovery).Resources = []*metav1.APIResourceList{{
 		GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods/eviction", Kind: "Eviction", Group: "policy", Version: "v1"}},
 	}}
-	s.client.PrependReactor("delete", "pods", s.deletePod)
-	s.client.PrependReactor("create", "pods", s.evict)
-	s.client.PrependReactor("create", "*", s.giveUID)
-	s.client.PrependReactor("*", "*", s.mayFail)
+	s.client.PrependReactor("*", "*", s.call)
 	for range 6 {
 		s.tick()
 	}
@@ -110,7 +110,8 @@ func (s *sim) trouble() error {
 	return nil
 }
 
-func (s *sim) mayFail(action clienttesting.Action) (bool, runtime.Object, error) {
+// call is what every request of the client goes through.
+func (s *sim) call(action clienttesting.Action) (bool, runtime.Object, error) {
 	s.mu.Lock()
 	away := s.away
 	s.mu.Unlock()
@@ -119,7 +120,7 @@ func (s *sim) mayFail(action clienttesting.Action) (bool, runtime.Object, error)
 	}
 	err := s.trouble()
 	if err == nil {
-		return false, nil, nil
+		return s.perform(action)
 	}
 	// Half of the failures come after the effect, when the answer is lost.
 	s.mu.Lock()
@@ -131,25 +132,28 @@ func (s *sim) mayFail(action clienttesting.Action) (bool, runtime.Object, error)
 	return true, nil, err
 }
 
+// perform has the effect of a call, while no controller works.
 func (s *sim) perform(action clienttesting.Action) (bool, runtime.Object, error) {
-	for _, react := range []clienttesting.ReactionFunc{s.giveUID, s.evict, s.deletePod, clienttesting.ObjectReaction(s.client.Tracker())} {
-		applies := action.Matches("create", "pods") || action.Matches("delete", "pods") || action.GetVerb() == "create"
-		if handled, ret, err := react(action); handled && (applies || ret != nil || err != nil || action.GetVerb() == "delete") {
-			return handled, ret, err
-		}
+	s.api.Lock()
+	defer s.api.Unlock()
+	s.giveUID(action)
+	if handled, ret, err := s.evict(action); handled {
+		return handled, ret, err
 	}
-	return false, nil, nil
+	if handled, ret, err := s.deletePod(action); handled {
+		return handled, ret, err
+	}
+	return clienttesting.ObjectReaction(s.client.Tracker())(action)
 }
 
-func (s *sim) giveUID(action clienttesting.Action) (bool, runtime.Object, error) {
+func (s *sim) giveUID(action clienttesting.Action) {
 	create, is := action.(clienttesting.CreateAction)
 	if !is || create.GetSubresource() != "" {
-		return false, nil, nil
+		return
 	}
 	if m, is := create.GetObject().(metav1.Object); is && m.GetUID() == "" {
 		m.SetUID(s.uid())
 	}
-	return false, nil, nil
 }
 
 func (s *sim) uid() types.UID {
@@ -277,7 +281,7 @@ func (s *sim) run(ctx context.Context, every time.Duration) {
 func (s *sim) Facts(context.Context) (clusters.Facts, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := clusters.Facts{Provider: "embedded"}
+	f := clusters.Facts{Provider: "embedded", Owned: !s.foreign}
 	for name, state := range s.states {
 		f.Nodes = append(f.Nodes, clusters.Node{Name: name, State: state})
 	}

@@ -18,6 +18,8 @@ import (
 
 // tick lets each controller of the simulated cluster do one thing.
 func (s *sim) tick() {
+	s.api.Lock()
+	defer s.api.Unlock()
 	s.mu.Lock()
 	s.ticks++
 	away := s.away
@@ -120,7 +122,7 @@ func (s *sim) tickPods() {
 		case !s.runs(p.Spec.NodeName):
 			setReady(p, false)
 		case p.DeletionTimestamp != nil:
-			must(s.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), p.Namespace, p.Name))
+			_ = s.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), p.Namespace, p.Name)
 			continue
 		case executed[p.Spec.NodeName]:
 			now := metav1.Now()
@@ -198,7 +200,7 @@ func (s *sim) tickDeployment(d *appsv1.Deployment) {
 	case len(alive) > want && len(old) > 0:
 		s.shrink(alive, old, ready)
 	case len(alive) > want:
-		must(s.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), simNS, alive[0].Name))
+		_ = s.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), simNS, alive[0].Name)
 	}
 	d.Status = appsv1.DeploymentStatus{Replicas: int32(len(alive)), ReadyReplicas: int32(ready), UpdatedReplicas: int32(updated)}
 	must(s.update("deployments", d))
@@ -208,7 +210,7 @@ func (s *sim) tickDeployment(d *appsv1.Deployment) {
 func (s *sim) shrink(alive, old []corev1.Pod, ready int) {
 	for _, p := range old {
 		if ready == len(alive) || !isReady(&p) {
-			must(s.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), simNS, p.Name))
+			_ = s.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), simNS, p.Name)
 			return
 		}
 	}

@@ -157,6 +157,8 @@ func (w *walker) befall(what string, cancel context.CancelFunc, path string) {
 			copyFile(w.t, path, path+".dead") // what the process writes from now on does not count
 		})
 	case "vanish":
+		w.sim.api.Lock()
+		defer w.sim.api.Unlock()
 		for _, p := range w.sim.pods()[:2] {
 			_ = w.sim.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), p.Namespace, p.Name)
 		}
