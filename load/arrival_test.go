@@ -27,7 +27,7 @@ func runFor(p *scenarios.Plan, lasting time.Duration, t Targets) (Stats, *memory
 	e, m := fakeEngine(p, &fakeSystem{fate: func(int) fate { return fate{latency: 10 * time.Millisecond} }}, t)
 	e.Start(context.Background())
 	time.Sleep(lasting)
-	return e.Stop(context.Background()), m
+	return stop(e), m
 }
 
 func TestOpenModelBeginsWhenDue(t *testing.T) {
@@ -64,7 +64,7 @@ func TestLateIsOurs(t *testing.T) {
 		e.Start(context.Background())
 		time.Sleep(2 * time.Second)
 		e.streams[0].arrive(1000, time.Now().Add(-1500*time.Millisecond))
-		stats := e.Stop(context.Background())
+		stats := stop(e)
 		if stats.Missed != 1 || stats.Due != stats.Started+1 {
 			t.Errorf("%+v", stats)
 		}

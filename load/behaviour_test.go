@@ -66,7 +66,7 @@ func one(t *testing.T, s scenarios.Session, p *program, lasting time.Duration) h
 	e, m := fakeEngine(plan(s, scenarios.Arrival{Closed: &scenarios.Closed{Held: 1, Think: scenarios.Span(time.Hour)}}), p, kubeTargets())
 	e.Start(context.Background())
 	time.Sleep(lasting)
-	e.Stop(context.Background())
+	stop(e)
 	all := payloads[history.Session](m)
 	if len(all) != 1 {
 		t.Fatalf("%d sessions", len(all))

@@ -24,7 +24,7 @@ func probed(lasting time.Duration, c canary) map[string][]history.Probe {
 	e.canary = c
 	e.Start(context.Background())
 	time.Sleep(lasting)
-	e.Stop(context.Background())
+	stop(e)
 	out := map[string][]history.Probe{}
 	for _, x := range payloads[history.Probe](m) {
 		out[x.Pod.Name] = append(out[x.Pod.Name], x)
@@ -154,7 +154,7 @@ func TestControlArm(t *testing.T) {
 				e, m := fakeEngine(p, nil, targets)
 				e.Start(context.Background())
 				time.Sleep(10 * time.Second)
-				e.Stop(context.Background())
+				stop(e)
 				all := payloads[history.Control](m)
 				if len(all) < tt.least {
 					t.Errorf("%d questions of two canaries in ten seconds", len(all))

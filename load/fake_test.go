@@ -302,7 +302,9 @@ func (l *fakeLink) echo(p []byte) {
 }
 
 func (l *fakeLink) Ping(ctx context.Context) error {
-	time.Sleep(l.fate.latency)
+	if !sleep(ctx, l.fate.latency) {
+		return ctx.Err()
+	}
 	if !l.hold(halfOpen, pause) {
 		return io.EOF
 	}
@@ -362,4 +364,11 @@ func fakeEngine(p *scenarios.Plan, system opener, t Targets) (*Engine, *memory) 
 	e.openers = map[string]opener{scenarios.SSH: system, scenarios.KubeExec: system}
 	e.canary = func(context.Context, Proxy, history.Agent) *openError { return nil }
 	return e, m
+}
+
+// stop stops an engine and lets the fake system's goroutines end too; one that never ends fails the test.
+func stop(e *Engine) Stats {
+	stats := e.Stop(context.Background())
+	time.Sleep(time.Minute)
+	return stats
 }

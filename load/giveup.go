@@ -33,7 +33,7 @@ func (s *session) alive(now time.Duration, certain bool) bool {
 		return false
 	case s.asked == 0 && now >= s.heard+k:
 		s.asked = now
-		go s.ping()
+		s.e.work(s.ping)
 	}
 	return true
 }

@@ -129,7 +129,7 @@ func agree(fates []fate, length, runs, pace time.Duration) string {
 	e, m := fakeEngine(p, system, someTargets())
 	e.Start(context.Background())
 	time.Sleep(runs)
-	stats := e.Stop(context.Background())
+	stats := stop(e)
 
 	sessions := payloads[history.Session](m)
 	if len(sessions) != len(fates) || stats.Due != uint64(len(fates)) || stats.Ended != stats.Due || stats.Held != 0 || stats.Opening != 0 {
@@ -159,6 +159,9 @@ func compare(s history.Session, l *fakeLink, length, runs time.Duration) string 
 	}
 	if s.Open == 0 && near(runs, 5*time.Second) {
 		return ""
+	}
+	if (f.what == freeze || f.what == pause) && f.at < length && length < until && f.at+f.lasting+margin > until {
+		return "" // its script was over and it was still open: it depends on whether a line was owed
 	}
 	w := truth(f, length, until)
 	if f.what == swallows && s.Lines.Sent == 2 {

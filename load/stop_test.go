@@ -39,6 +39,7 @@ func TestStopHasAnEnd(t *testing.T) {
 				if took := m.Now(); took > 4*time.Second {
 					t.Errorf("stopping took until %s", took)
 				}
+				time.Sleep(2 * time.Hour) // the fake system's openings
 				for _, s := range payloads[history.Session](m) {
 					if s.Class != history.Unfinished || s.Reason == "" || s.Failed != "" {
 						t.Errorf("%s: %s %s %q", s.ID, s.Class, s.Failed, s.Reason)
@@ -58,7 +59,7 @@ func TestStopIsNoStorm(t *testing.T) {
 		e, m := fakeEngine(held(1000, idle(time.Hour)), &fakeSystem{fate: func(int) fate { return fate{latency: 50 * time.Millisecond} }}, someTargets())
 		e.Start(context.Background())
 		time.Sleep(10 * time.Second)
-		e.Stop(context.Background())
+		stop(e)
 		ends := map[time.Duration]int{}
 		for _, s := range payloads[history.Session](m) {
 			if s.Class != history.Unfinished {
@@ -85,7 +86,7 @@ func TestOwnSleepIsNoSilence(t *testing.T) {
 		e.queue.Set(&busy, time.Now().Add(5500*time.Millisecond))
 		e.Start(context.Background())
 		time.Sleep(time.Minute)
-		e.Stop(context.Background())
+		stop(e)
 		s := payloads[history.Session](m)[0]
 		if s.Class != history.Clean || len(s.Gaps) == 0 {
 			t.Errorf("got %s, %s (%s), gaps %v", s.Class, s.Cut, s.Reason, s.Gaps)
