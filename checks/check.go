@@ -23,6 +23,10 @@ type Finding struct {
 	Outcome Outcome  `json:"outcome"`
 	Summary string   `json:"summary"`
 	Details []string `json:"details,omitempty"` // at most a handful of examples
+	// Note says that it passes and is still worth telling.
+	Note bool `json:"note,omitempty"`
+	// Numbers is what it would be by the numbers, where they are not to be trusted; it is inconclusive then.
+	Numbers Outcome `json:"byTheNumbers,omitzero"`
 }
 
 // Check is one pure judgement. No finding means that it has nothing to say, which is not a pass.

@@ -45,6 +45,12 @@ func TestDefaultChecks(t *testing.T) {
 		{"ready means serving", "a pod that was dead from the beginning", steady(dead("proxy-2", 0, 15*sec)), Fail, "proxy-2 was ready but served nobody for 14"},
 		{"ready means serving", "a new pod that is not served through yet for a while", killed(dead("proxy-4", 38*sec, 70*sec)), Pass, "no pod stayed ready"},
 		{"ready means serving", "a pod that a fault acts on", steady(dead("proxy-2", 20*sec, 60*sec), faultOn("freeze", "containerPause", 19*sec, 62*sec, onPod(proxy(2)))), Pass, "no pod stayed ready"},
+		{"ready means serving", "a new pod that has no tunnel yet", killed(routeless("proxy-4", 38*sec, 70*sec)), Pass, "pod proxy-4 was ready 32.0 s before its first tunnel: it is new since 31s (fault kill)"},
+		{"ready means serving", "a new pod that loses its one tunnel before it has another", killed(routeless("proxy-4", 50*sec, 70*sec), refuseThrough("proxy-4", 55*sec)), Pass, "proxy-4 was ready without a tunnel for 19s from 50s on: proxy proxy-4 is new since 31s (fault kill) and agent"},
+		{"ready means serving", "a new pod that has no tunnel any more, and no agent is known to wait", killed(routeless("proxy-4", 50*sec, 70*sec)), Fail, "proxy-4 was ready but served nobody for 19"},
+		{"ready means serving", "a new pod that served and is dead for another reason", killed(dead("proxy-4", 50*sec, 70*sec)), Fail, "proxy-4 was ready but served nobody for 19"},
+		{"ready means serving", "a new pod without a tunnel to the end", killed(routeless("proxy-4", 50*sec, 90*sec), refuseThrough("proxy-4", 55*sec)), Fail, "proxy-4 was ready but served nobody for 39"},
+		{"ready means serving", "an old pod without a tunnel", steady(routeless("proxy-2", 20*sec, 60*sec)), Fail, "proxy-2 was ready but served nobody for 39"},
 		{"ready means serving", "nothing was probed", steady(func(w *world) {
 			w.drop(func(e history.Event) bool { return e.Kind == history.KindProbe })
 		}), Inconclusive, "both watched and probed"},
@@ -149,6 +155,30 @@ func dead(pod string, from, to time.Duration) func(*world) {
 		edit(w, func(e *history.Event, p *history.Probe) {
 			if p.Pod.Name == pod && e.At >= from && e.At < to {
 				p.Failed, p.Error = history.PhaseSSHProxy, "timeout"
+			}
+		})
+	}
+}
+
+// routeless lets canaries through a pod get as far as the pod and find no way to an agent.
+func routeless(pod string, from, to time.Duration) func(*world) {
+	return func(w *world) {
+		dead(pod, from, to)(w)
+		edit(w, func(_ *history.Event, p *history.Probe) {
+			if p.Failed != "" {
+				p.Failed = history.PhaseRoute
+			}
+		})
+	}
+}
+
+// refuseThrough refuses the session due then, because the proxy knew no way to its agent.
+func refuseThrough(pod string, due time.Duration) func(*world) {
+	return func(w *world) {
+		w.sessions(func(s *history.Session) {
+			if s.Due == due {
+				s.Class, s.Open, s.Failed, s.Cut, s.End, s.Recorded = history.Refused, 0, history.PhaseRoute, history.CutUnrouted, due+sec, false
+				s.Proxy = ref("proxy", pod)
 			}
 		})
 	}

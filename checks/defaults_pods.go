@@ -5,59 +5,6 @@ import (
 	"time"
 )
 
-// How long a pod may be ready while its canaries fail. One that has served is given ten canaries in a
-// row; a new one may have to wait for agents to find it, which takes them up to a minute.
-const (
-	deadAfterServing  = 10 * time.Second
-	deadSinceTheStart = 60 * time.Second
-)
-
-// readyServes: no pod that nothing was done to stayed ready while canaries through it failed.
-func readyServes(m *Measures) []Finding {
-	probed := false
-	var out []Finding
-	for _, p := range m.l.pods {
-		if len(p.probes) == 0 || len(p.ready) == 0 {
-			continue
-		}
-		probed = true
-		if dead, from := p.deadButReady(m.l); dead > 0 {
-			out = append(out, Finding{Outcome: Fail,
-				Summary: fmt.Sprintf("pod %s was ready but served nobody for %s from %s on", podName(p), clock(dead), clock(from))})
-		}
-	}
-	switch {
-	case !probed:
-		return one(Inconclusive, "no pod was both watched and probed")
-	case len(out) == 0:
-		return one(Pass, "no pod stayed ready for %s while its canaries failed", deadAfterServing)
-	}
-	return out
-}
-
-// deadButReady is the longest time in a row in which canaries failed while the pod was ready, outside
-// of its end and of faults that act on it; 0 where that was no longer than is allowed.
-func (p *pod) deadButReady(l *ledger) (worst, at time.Duration) {
-	from, allowed := never, deadSinceTheStart
-	if p.ready[0].from <= l.loadBegan { // whoever could find it has had the time
-		allowed = deadAfterServing
-	}
-	for _, pr := range p.probes {
-		if pr.ok {
-			allowed = deadAfterServing
-		}
-		if pr.ok || !inAny(p.ready, pr.at) || len(l.podSuspects(p, span{pr.from, pr.at})) > 0 {
-			from = never
-			continue
-		}
-		first(&from, pr.from)
-		if d := pr.at - from; d > worst && d >= allowed {
-			worst, at = d, from
-		}
-	}
-	return worst, at
-}
-
 // podsStopInTime: no pod that was given time to end had to be killed after it.
 func podsStopInTime(m *Measures) []Finding {
 	stopped, unknown := 0, 0

@@ -41,11 +41,11 @@ func Judge(m *Measures, o Options) Verdict {
 	}
 	results, gateFindings := m.judgeGates()
 	findings = append(findings, gateFindings...)
-	findings, results = m.doubtful(findings, results)
+	doubts := m.doubtful(findings, results)
 	v := m.verdict()
 	v.Findings, v.Gates, v.Skipped = findings, results, o.Skip
 	v.Verdict = worst(m, findings)
-	v.Reasons = reasons(v.Verdict, findings)
+	v.Doubts, v.Reasons = doubts, reasons(v.Verdict, findings, doubts)
 	return v
 }
 
@@ -66,8 +66,11 @@ func (m *Measures) judgeGates() ([]gates.Result, []Finding) {
 	return results, findings
 }
 
+// gateCheck is the name under which gates give findings.
+const gateCheck = "gate"
+
 func gateFinding(r gates.Result) Finding {
-	f := Finding{Check: "gate", Outcome: r.Outcome, Summary: fmt.Sprintf("%s: %s", r.Name, r.Expr)}
+	f := Finding{Check: gateCheck, Outcome: r.Outcome, Summary: fmt.Sprintf("%s: %s", r.Name, r.Expr)}
 	if r.Value != nil {
 		f.Summary += fmt.Sprintf(" is %v", r.Value)
 	}
@@ -78,29 +81,30 @@ func gateFinding(r gates.Result) Finding {
 }
 
 // doubtful turns what fails into inconclusive where the measuring itself is in doubt, and gates that
-// pass as well: they would be read as true.
-func (m *Measures) doubtful(fs []Finding, rs []gates.Result) ([]Finding, []gates.Result) {
-	bad := m.invalid(true)
-	if len(bad) == 0 {
-		return fs, rs
+// pass as well: they would be read as true. It gives the conditions that do not hold, to be told once.
+func (m *Measures) doubtful(fs []Finding, rs []gates.Result) (doubts []string) {
+	for _, v := range m.invalid(true) {
+		doubts = append(doubts, v.Name)
 	}
-	var names []string
-	for _, v := range bad {
-		names = append(names, v.Name)
+	if len(doubts) == 0 {
+		return nil
 	}
-	why := "not to be trusted, because this does not hold: " + strings.Join(names, ", ")
 	for i := range fs {
-		if fs[i].Outcome == Fail {
-			fs[i].Outcome, fs[i].Summary = Inconclusive, fs[i].Summary+" ["+why+"]"
+		if f := &fs[i]; f.Outcome == Fail {
+			f.Numbers, f.Outcome = f.Outcome, Inconclusive
+			f.Summary += " [" + byNumbers(f.Numbers) + "]"
 		}
 	}
 	for i := range rs {
-		if rs[i].Outcome != Inconclusive {
-			rs[i].Outcome, rs[i].Detail = Inconclusive, fmt.Sprintf("%s by the numbers, but %s", rs[i].Outcome, why)
+		if r := &rs[i]; r.Outcome != Inconclusive {
+			r.Numbers, r.Outcome = r.Outcome, Inconclusive
+			r.Detail = byNumbers(r.Numbers)
 		}
 	}
-	return fs, rs
+	return doubts
 }
+
+func byNumbers(o Outcome) string { return o.String() + " by the numbers" }
 
 // worst: an aborted run is an error of the harness; else fail beats inconclusive beats pass, and
 // without a single passing finding nothing has passed.
@@ -125,21 +129,35 @@ func worst(m *Measures, fs []Finding) Outcome {
 	return Inconclusive
 }
 
-// reasons are the findings that made the verdict what it is, the gravest first.
-func reasons(o Outcome, fs []Finding) []string {
+// reasons are the findings that made the verdict what it is, the gravest first. What only the numbers of
+// a doubtful run say comes last, with the doubt once before it; its gates are told as gates.
+func reasons(o Outcome, fs []Finding, doubts []string) []string {
 	out := []string{}
 	if o == Pass {
 		return out
 	}
 	for _, want := range []Outcome{Error, Fail, Inconclusive} {
 		for _, f := range fs {
-			if f.Outcome == want {
+			if f.Outcome == want && f.Numbers == Inconclusive {
 				out = append(out, f.Summary)
 			}
+		}
+	}
+	if len(doubts) > 0 {
+		out = append(out, doubtReason(doubts))
+	}
+	for _, f := range fs {
+		if f.Numbers != Inconclusive && f.Check != gateCheck {
+			out = append(out, f.Summary)
 		}
 	}
 	if len(out) == 0 {
 		out = append(out, "nothing was judged")
 	}
 	return out
+}
+
+// doubtReason says why nothing that was measured can be held against the system, or for it.
+func doubtReason(doubts []string) string {
+	return "the numbers are not to be trusted, because this does not hold: " + strings.Join(doubts, ", ")
 }

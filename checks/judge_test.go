@@ -137,15 +137,28 @@ func TestVerdictListsWhatNothingExplains(t *testing.T) {
 }
 
 func TestDoubtTurnsFailIntoInconclusive(t *testing.T) {
-	busy := killed(gateOn("sessions.dropped == 0"), func(w *world) {
+	busy := killed(gateOn("sessions.dropped == 0", "sessions.unattributed == 0"), dead("proxy-2", 40*sec, 60*sec), func(w *world) {
 		edit(w, func(_ *history.Event, g *history.Generator) { g.CPU = 0.97 })
 	})
 	v := busy.judge(t)
 	if v.Verdict != Inconclusive {
 		t.Errorf("verdict %s: %q", v.Verdict, v.Reasons)
 	}
-	if g := v.Gates[0]; g.Outcome != Inconclusive || !strings.Contains(g.Detail, "fail by the numbers") {
+	if g := v.Gates[0]; g.Outcome != Inconclusive || g.Numbers != Fail || g.Detail != "fail by the numbers" {
 		t.Errorf("gate: %+v", g)
+	}
+	if g := v.Gates[1]; g.Outcome != Inconclusive || g.Numbers != Pass {
+		t.Errorf("gate: %+v", g)
+	}
+	why := "the numbers are not to be trusted, because this does not hold: generator had CPU to spare"
+	want := []string{"generator had CPU to spare: ", why, "pod proxy-2 was ready but served nobody for "}
+	for i, r := range v.Reasons {
+		if i >= len(want) || !strings.HasPrefix(r, want[i]) {
+			t.Errorf("reason %d: %q; want %q", i, r, want)
+		}
+	}
+	if len(v.Reasons) != len(want) || len(v.Doubts) != 1 {
+		t.Errorf("reasons %q, doubts %q", v.Reasons, v.Doubts)
 	}
 }
 

@@ -36,6 +36,7 @@ type containerExit struct {
 type probe struct {
 	from, at time.Duration
 	ok       bool
+	unrouted bool // the proxy answered and found no way to any agent
 }
 
 // pod gives the number of the pod, adding it at first sight; -1 for an empty reference.
@@ -130,7 +131,7 @@ func (l *ledger) addProbe(at time.Duration, d history.Probe) {
 	l.probes++
 	if i := l.pod(d.Pod); i >= 0 {
 		p := l.pods[i]
-		p.probes = append(p.probes, probe{at - d.Took, at, d.Error == "" && d.Failed == ""})
+		p.probes = append(p.probes, probe{at - d.Took, at, d.Error == "" && d.Failed == "", d.Failed == history.PhaseRoute})
 	}
 }
 

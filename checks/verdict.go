@@ -33,9 +33,11 @@ type Verdict struct {
 	Rollouts []RolloutRow    `json:"rollouts"`
 	Gates    []gates.Result  `json:"gates"`
 	Validity []Validity      `json:"validity"`
-	Findings []Finding       `json:"findings"`
-	Skipped  []string        `json:"skippedChecks,omitempty"`
-	Losses   []LossGroup     `json:"losses"`
+	// Doubts are the conditions of validity without which no number of the run can be trusted, and that do not hold.
+	Doubts   []string    `json:"doubts,omitempty"`
+	Findings []Finding   `json:"findings"`
+	Skipped  []string    `json:"skippedChecks,omitempty"`
+	Losses   []LossGroup `json:"losses"`
 	// Unattributed lists the sessions without a cause, at most MaxListed; measures.sessions has their number.
 	Unattributed []LostSession `json:"unattributed"`
 	Unhealed     []string      `json:"unhealed,omitempty"`

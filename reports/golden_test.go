@@ -15,12 +15,13 @@ import (
 	"shakedown.dev/shakedown/checks"
 	"shakedown.dev/shakedown/checks/gates"
 	"shakedown.dev/shakedown/checks/runtest"
+	"shakedown.dev/shakedown/history"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // made is a report of a made-up run.
-func made(t testing.TB, c runtest.Config) Report {
+func made(t testing.TB, c runtest.Config, changes ...func([]history.Event)) Report {
 	t.Helper()
 	c.Seed = 42
 	if c.Rate == 0 {
@@ -30,10 +31,24 @@ func made(t testing.TB, c runtest.Config) Report {
 	if gs == nil {
 		gs = runtest.Gates()
 	}
-	m := checks.Measure(runtest.Expect(gs...), runtest.Source(runtest.RolloutUnderFire(c)))
+	events := runtest.RolloutUnderFire(c)
+	for _, change := range changes {
+		change(events)
+	}
+	m := checks.Measure(runtest.Expect(gs...), runtest.Source(events))
 	r := New(m, checks.Judge(m, checks.Options{}))
 	r.Folder, r.Page = "runs/20260301-020000-rollout", "runs/20260301-020000-rollout/report.html"
 	return r
+}
+
+// busy leaves the generator no CPU, so that nothing it measured can be trusted.
+func busy(events []history.Event) {
+	for i, e := range events {
+		if g, ok := e.Data.(history.Generator); ok {
+			g.CPU = 0.99
+			events[i].Data = g
+		}
+	}
 }
 
 // runs are the reports that have golden files: what a user meets first, what goes wrong, what is not known.
@@ -41,6 +56,7 @@ func runs(t testing.TB) map[string]Report {
 	return map[string]Report{
 		"pass":         made(t, runtest.Config{Standin: true}),
 		"fail":         made(t, runtest.Config{Silent: 3, Missing: 2, Gates: append(runtest.Gates(), gates.Gate{Name: "few drops", Expr: "sessions.dropped <= 100"})}),
+		"doubtful":     made(t, runtest.Config{Standin: true, Missing: 2, Gates: append(runtest.Gates(), gates.Gate{Name: "few drops", Expr: "sessions.dropped <= 100"})}, busy),
 		"inconclusive": made(t, runtest.Config{Standin: true, Gates: append(runtest.Gates(), gates.Gate{Name: "never |reached|", Expr: `sessions.after("recovery", duration("10m")).dropped == 0`})}),
 	}
 }

@@ -92,6 +92,11 @@ func (m *markdown) measures(r Report) {
 		m.row("Sample", sample)
 	}
 	m.row("Recovery", safe(recoveryWords(v.Recovery)))
+	for _, f := range r.Verdict.Findings {
+		if f.Note {
+			m.row("Noted", safe(f.Summary))
+		}
+	}
 }
 
 // countWords has every count that is not zero in bold, if it is one to look at.
@@ -128,6 +133,10 @@ func (m *markdown) losses(r Report) {
 func (m *markdown) gates(r Report) {
 	if len(r.Verdict.Gates) == 0 {
 		return
+	}
+	if len(r.Verdict.Doubts) > 0 {
+		m.line("")
+		m.line("The gates are not to be trusted, because this does not hold: %s.", safe(strings.Join(r.Verdict.Doubts, ", ")))
 	}
 	m.table("Gate", "", "Value", "Margin")
 	for _, g := range r.Verdict.Gates {

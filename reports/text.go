@@ -9,6 +9,7 @@ import (
 	"github.com/mitchellh/go-wordwrap"
 
 	"shakedown.dev/shakedown/checks"
+	"shakedown.dev/shakedown/checks/gates"
 )
 
 const (
@@ -24,6 +25,7 @@ func Text(w io.Writer, r Report) error {
 	t.reasons(r)
 	t.measures(r)
 	t.losses(r)
+	t.notes(r)
 	t.gates(r)
 	t.faults(r)
 	t.validity(r)
@@ -178,30 +180,55 @@ func (t *text) losses(r Report) {
 	}
 }
 
+// notes are what passes and is worth telling.
+func (t *text) notes(r Report) {
+	name := "Noted"
+	for _, f := range r.Verdict.Findings {
+		if f.Note {
+			t.item(name, f.Summary)
+			name = ""
+		}
+	}
+	if name == "" {
+		t.line("")
+	}
+}
+
 func (t *text) gates(r Report) {
-	for i, g := range r.Verdict.Gates {
-		name := ""
-		if i == 0 {
-			name = "Gates"
+	name := "Gates"
+	if len(r.Verdict.Doubts) > 0 && len(r.Verdict.Gates) > 0 {
+		t.item(name, "behind ? is what the numbers say, which are not to be trusted")
+		name = ""
+	}
+	for _, g := range r.Verdict.Gates {
+		sign, space := t.outcome(g.Outcome, mark(g.Outcome)), label+2
+		if g.Numbers != checks.Inconclusive {
+			sign, space = sign+mark(g.Numbers), label+3
 		}
-		value, margin := valueWords(g)
-		body := g.Name + ": " + value
-		if g.Outcome != checks.Pass && g.Name != g.Expr { // the expression is wanted where it did not hold
-			body = fmt.Sprintf("%s: %s is %s", g.Name, g.Expr, value)
-		}
-		if margin != "" {
-			body += ", margin " + margin
-		}
-		if g.Detail != "" {
-			body += ": " + g.Detail
-		}
-		head := fmt.Sprintf("%-*s%s ", label, name, t.outcome(g.Outcome, mark(g.Outcome)))
-		t.wrapped(head, strings.Repeat(" ", label+2), body)
+		t.wrapped(fmt.Sprintf("%-*s%s ", label, name, sign), strings.Repeat(" ", space), gateWords(g))
+		name = ""
 	}
 	if len(r.Verdict.Gates) == 0 {
-		t.item("Gates", "none")
+		t.item(name, "none")
 	}
 	t.line("")
+}
+
+// gateWords tells a gate in words; the expression is wanted where it did not hold.
+func gateWords(g gates.Result) string {
+	value, margin := valueWords(g)
+	held := g.Outcome == checks.Pass || g.Numbers == checks.Pass
+	body := g.Name + ": " + value
+	if !held && g.Name != g.Expr {
+		body = fmt.Sprintf("%s: %s is %s", g.Name, g.Expr, value)
+	}
+	if margin != "" {
+		body += ", margin " + margin
+	}
+	if g.Detail != "" && g.Numbers == checks.Inconclusive {
+		body += ": " + g.Detail
+	}
+	return body
 }
 
 func (t *text) faults(r Report) {

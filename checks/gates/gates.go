@@ -152,6 +152,8 @@ type Result struct {
 	Margin  *float64 `json:"margin,omitempty"` // how far from failing (negative: failed by); seconds for durations
 	Outcome Outcome  `json:"outcome"`
 	Detail  string   `json:"detail,omitempty"` // why inconclusive; never empty then
+	// Numbers is what it would be by the numbers, where they are not to be trusted; it is inconclusive then.
+	Numbers Outcome `json:"byTheNumbers,omitzero"`
 }
 
 // Eval judges the gate over data. It never panics and never passes on missing data.
