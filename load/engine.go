@@ -148,7 +148,8 @@ func (e *Engine) Start(ctx context.Context) {
 	e.base = now.Add(-e.history.Since(now))
 	e.work(func() { e.queue.Run(e.life) })
 	for _, s := range e.streams {
-		e.work(func() { s.run(e.arrive, now) })
+		s.began = now
+		e.work(func() { s.run(e.arrive) })
 	}
 	e.work(func() { e.watch(e.life) })
 	e.work(func() { e.probe(e.life) })

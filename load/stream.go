@@ -35,8 +35,8 @@ func newStream(e *Engine, plan scenarios.StreamPlan) *stream { return &stream{e:
 func (s *stream) id(n uint64) string { return s.plan.Name + "/" + strconv.FormatUint(n, 10) }
 
 // run lets sessions arrive when they are due, until ctx ends.
-func (s *stream) run(ctx context.Context, start time.Time) {
-	s.began = start
+func (s *stream) run(ctx context.Context) {
+	start := s.began
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for n, at := range s.plan.Arrivals() {

@@ -231,7 +231,11 @@ func TestClasses(t *testing.T) {
 			w.event("a", audit.SessionUpload, ended-time.Second)
 			w.event("a", audit.SessionEnd, ended+4*time.Second)
 			w.event("a", audit.SessionUpload, ended+6*time.Second)
-			w.server.later = func() { w.server.plays["sid-a"] = whole }
+			w.server.later = func() {
+				w.server.mu.Lock()
+				defer w.server.mu.Unlock()
+				w.server.plays["sid-a"] = whole
+			}
 		}, history.RecComplete, 10 * time.Second, ""},
 		{"it was uploaded in the holder's last moment", "node", func(w *world) { w.holders["agent-a"] = emptied }, history.RecComplete, 3 * time.Second, ""},
 		{"it is there, but its upload was not logged", "node", func(w *world) { w.forget("a", audit.SessionUpload) }, history.RecNoEnd, 40 * time.Second, "the audit log has no session.upload"},
