@@ -3,10 +3,12 @@ package scenarios
 import (
 	"fmt"
 	"slices"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // check finds what is wrong between the parts of a scenario whose parts are
-// right: names, references, expressions.
+// right: names and references.
 func (d *decoder) check(s *Scenario) {
 	seen := map[string]bool{}
 	for _, stream := range s.Load {
@@ -26,7 +28,6 @@ func (d *decoder) check(s *Scenario) {
 	d.problems = append(d.problems, problems...)
 	d.releases(s)
 	d.rollouts(s, steps)
-	d.expressions(s)
 }
 
 func (d *decoder) at(pos Position, p Problem) {
@@ -59,17 +60,20 @@ func (d *decoder) rollouts(s *Scenario, steps []Step) {
 	}
 }
 
-func (d *decoder) expressions(s *Scenario) {
+// expressions checks gates and conditions, also of a scenario whose parts are not all right.
+func (d *decoder) expressions(s *Scenario, names Names) {
 	if d.opts.Expr == nil {
 		return
 	}
-	names := s.Names()
 	check := func(place ExprPlace, expr string, pos Position, path string) {
 		for _, p := range d.opts.Expr(place, expr, names) {
 			d.at(p.in(pos), Problem{Path: path, Message: p.text(), Nearest: p.Nearest, Allowed: p.Allowed})
 		}
 	}
 	for _, g := range s.Expect {
+		if g.That == "" {
+			continue // told already: there is none
+		}
 		check(PlaceGate, g.That, g.pos, fmt.Sprintf("gate %q", g.Name))
 	}
 	eachEntry(s.Timeline, func(e *Entry) {
@@ -95,6 +99,23 @@ func (s *Scenario) Names() Names {
 		}
 	}
 	return n
+}
+
+// namesAnywhere are all names that stand in a file whose structure is not right: what an expression calls
+// by its name may be what could not be decoded, and must not be called unknown.
+func namesAnywhere(root *yaml.Node) Names {
+	var all []string
+	var walk func(*yaml.Node)
+	walk = func(n *yaml.Node) {
+		for i, c := range n.Content {
+			if n.Kind == yaml.MappingNode && i%2 == 1 && n.Content[i-1].Value == "name" && c.Kind == yaml.ScalarNode {
+				all = append(all, c.Value)
+			}
+			walk(c)
+		}
+	}
+	walk(root)
+	return Names{Entries: all, Streams: all, Kinds: SessionKinds()}
 }
 
 // eachEntry visits all entries, outer ones first.

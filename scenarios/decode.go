@@ -88,6 +88,9 @@ func Decode(file string, text []byte, opts Options) (*Scenario, error) {
 	d.value(root, d.scenario(s))
 	if len(d.problems) == 0 {
 		d.check(s)
+		d.expressions(s, s.Names())
+	} else {
+		d.expressions(s, namesAnywhere(root))
 	}
 	if err := d.problems.orNil(); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,46 @@ func TestACallersVocabularyAndEngineAreAsked(t *testing.T) {
 	for _, want := range []string{`there is no fault or action "nodeDrain"`, `there is no fault or action "heal"`, "interactive is not built yet"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q not in %v", want, err)
+		}
+	}
+}
+
+// TestExpressionsAreCheckedThoughSomethingElseIsWrong: all is told at once, and nothing is called unknown
+// only because what has that name could not be decoded.
+func TestExpressionsAreCheckedThoughSomethingElseIsWrong(t *testing.T) {
+	const text = `apiVersion: shakedown.dev/v1alpha1
+kind: Scenario
+metadata: {name: x, description: x}
+spec:
+  teleport: {from: {chart: standin}}
+  laod: [{name: terminals, session: {kind: ssh, behaviour: interactive, length: 1m}, arrival: {open: {rate: 5/s}}}]
+  timeline:
+    - {name: kill, when: sessions.held > 1, do: {podDelte: {select: {component: proxy}}}}
+    - {name: rest, wait: {for: recovered(), within: soon}}
+  expect:
+    - {name: quick, that: latency("terminals").after("kill").p99 <= duration("1s")}
+    - {name: empty}
+`
+	asked := map[string]ExprPlace{}
+	_, err := Decode("x.yaml", []byte(text), Options{Expr: func(p ExprPlace, e string, n Names) []ExprProblem {
+		asked[e] = p
+		if !slices.Contains(n.Entries, "kill") || !slices.Contains(n.Streams, "terminals") || !slices.Contains(n.Kinds, "ssh") {
+			t.Errorf("names %+v leave out some that stand in the file", n)
+		}
+		return []ExprProblem{{Line: 1, Column: 1, Message: "is wrong"}}
+	}})
+	var all Problems
+	if !errors.As(err, &all) {
+		t.Fatal(err)
+	}
+	want := map[string]ExprPlace{`latency("terminals").after("kill").p99 <= duration("1s")`: PlaceGate,
+		"sessions.held > 1": PlaceCondition, "recovered()": PlaceCondition}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("asked about (-want +got):\n%s", diff)
+	}
+	for _, part := range []string{"laod", "podDelte", "soon", `entry "kill": is wrong`, `entry "rest": is wrong`, `gate "quick": is wrong`, "that"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("nothing about %s in:\n%v", part, err)
 		}
 	}
 }
