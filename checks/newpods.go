@@ -160,7 +160,7 @@ func (l *ledger) noTunnelYet(ls *lostSession, s *session, w span) []suspect {
 	found.group = fmt.Sprintf("proxy %s %s and agents had no tunnel to it yet", podName(proxy), b.text)
 	if found.number != s.proxy {
 		found.text = fmt.Sprintf("agent %s %s and had no tunnel to proxy %s yet", agentName, b.text, podName(proxy))
-		found.group = fmt.Sprintf("agent %s %s and had not a tunnel to every proxy yet", agentName, b.text)
+		found.group = fmt.Sprintf("agent %s %s and did not have a tunnel to every proxy yet", agentName, b.text)
 	}
 	return []suspect{found}
 }

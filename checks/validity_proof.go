@@ -31,7 +31,7 @@ func (f *fault) untrue() string {
 	if f.Name != "" && f.Name != f.ID {
 		name += " (" + f.Name + ")"
 	}
-	why := firstText(f.Error, f.Detail)
+	why := f.why()
 	switch {
 	case f.stages[history.FaultEmpty]:
 		return because(name+" selected nothing", firstText(why, f.Selector))
@@ -47,6 +47,15 @@ func (f *fault) untrue() string {
 		return because(name+" failed", why)
 	}
 	return ""
+}
+
+// why is what the fault itself said, without its name and without what is said of it here anyway.
+func (f *fault) why() string {
+	why := strings.TrimPrefix(firstText(f.Error, f.Detail), f.ID+": ")
+	for _, again := range []string{"did not prove that it bit: ", "did not prove that it healed: "} {
+		why = strings.TrimPrefix(why, again)
+	}
+	return why
 }
 
 func because(what, why string) string {

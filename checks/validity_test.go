@@ -45,6 +45,13 @@ func TestValidity(t *testing.T) {
 		{"faults bit and healed", "selected nothing", killed(stage(history.FaultInject, history.FaultEmpty)), false, "kill (podDelete) selected nothing"},
 		{"faults bit and healed", "no proof that it bit", killed(unproven(history.FaultBit)), false, "did not prove that it bit"},
 		{"faults bit and healed", "no proof that it healed", killed(unproven(history.FaultHealed)), false, "did not prove that it healed"},
+		{"faults bit and healed", "it says itself that it did not heal, and why", killed(func(w *world) {
+			edit(w, func(_ *history.Event, f *history.Fault) {
+				if f.Stage == history.FaultHealed {
+					f.Stage, f.Proof, f.Error = history.FaultNotHealed, "", "kill: did not prove that it healed: 1 of 3 ready"
+				}
+			})
+		}), false, "kill (podDelete) did not prove that it healed: 1 of 3 ready"},
 		{"faults bit and healed", "planned and never tried", steady(planned("")), false, "kill (podDelete) was planned and never began"},
 		{"faults bit and healed", "its condition was missed", steady(planned(""), missedKill("")), false, "its condition did not hold in time"},
 		{"faults bit and healed", "its condition was missed and it may be skipped", steady(planned("skip"), missedKill("skip")), true, "none"},

@@ -162,3 +162,32 @@ func TestMarkdownCannotBeBroken(t *testing.T) {
 		}
 	}
 }
+
+// TestNotesAreTold: what passes and is worth telling stands in what people read, and is no reason.
+func TestNotesAreTold(t *testing.T) {
+	r := made(t, runtest.Config{Standin: true})
+	r.Verdict.Findings = append(r.Verdict.Findings, checks.Finding{Check: "ready means serving", Outcome: checks.Pass, Note: true, Summary: "pod proxy-9 was ready 12.0 s before its first tunnel"})
+	for _, f := range []Reporter{Text, Markdown, HTML} {
+		var b bytes.Buffer
+		if err := f(&b, r); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(strings.Join(strings.Fields(b.String()), " "), "proxy-9 was ready 12.0 s before its first tunnel"); n != 1 {
+			t.Errorf("the note is told %d times", n)
+		}
+	}
+}
+
+// TestDoubtIsToldOnce: the text gives the reason of a doubt once, and every gate that it touches a mark.
+func TestDoubtIsToldOnce(t *testing.T) {
+	var b bytes.Buffer
+	if err := Text(&b, runs(t)["doubtful"]); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(strings.Join(strings.Fields(b.String()), " "), "not to be trusted, because this does not hold"); n != 1 {
+		t.Errorf("the reason of the doubt is told %d times:\n%s", n, b.String())
+	}
+	if pass, fail := strings.Count(b.String(), "?✓ "), strings.Count(b.String(), "?✗ "); pass != 5 || fail != 2 {
+		t.Errorf("%d gates are marked as holding by the numbers and %d as not, want 5 and 2:\n%s", pass, fail, b.String())
+	}
+}

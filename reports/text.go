@@ -162,7 +162,7 @@ func (t *text) counts(cs []count) string {
 func (t *text) losses(r Report) {
 	for i, g := range r.Verdict.Losses {
 		if i == maxGroups {
-			t.line("%s and %d more causes, in the report", strings.Repeat(" ", label), len(r.Verdict.Losses)-i)
+			t.line("%sand %d more causes, in the report", strings.Repeat(" ", label), len(r.Verdict.Losses)-i)
 			break
 		}
 		name := ""
