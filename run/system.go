@@ -223,7 +223,7 @@ func (s *system) fleet(podCount, perPod int, direct bool) agents.Fleet {
 		f.Labels["shakedown"] = controlRelease
 	}
 	if s.facts.Standin {
-		f.Extra = s.standinAgents()
+		f.Extra = s.standinAgents(direct)
 	} else {
 		f.Image = s.imageOf()
 	}
@@ -231,11 +231,16 @@ func (s *system) fleet(podCount, perPod int, direct bool) agents.Fleet {
 }
 
 // standinAgents are values of agents that are the stand-in: they behave like
-// its other parts, and answer in their own process. The login shell of this
-// machine would be what is measured, with whatever its profile starts.
-func (s *system) standinAgents() helm.Values {
+// its other parts, and answer in their own process, since the login shell of
+// this machine would be what is measured, with whatever its profile starts. The
+// control arm has no planted faults: it is what they are held against.
+func (s *system) standinAgents(control bool) helm.Values {
 	v := helm.Values{"extraEnv": []any{helm.Values{"name": "STANDIN_SHELL", "value": "echo"}}}
-	for _, key := range []string{"behaveAs", "timeFactor", "faults"} {
+	keys := []string{"behaveAs", "timeFactor", "faults"}
+	if control {
+		keys = keys[:2]
+	}
+	for _, key := range keys {
 		if set, ok := helm.Get(s.values, "standin", key); ok {
 			v = helm.Merge(v, helm.Set(set, "standin", key))
 		}
