@@ -83,7 +83,7 @@ func (l *ledger) suspects(ls *lostSession, s *session, w span) []suspect {
 			found = append(found, x)
 		}
 	}
-	found = ls.likelier(s, found)
+	found = ls.likelier(s, endedBy(found, w))
 	if away := l.awaySuspects(w); ls.waitedForAuth() && len(away) > 0 {
 		found = append(goneWithin(found, w), away...)
 	}
@@ -100,6 +100,18 @@ func (l *ledger) suspects(ls *lostSession, s *session, w span) []suspect {
 		found = l.serviceSuspects(w)
 	}
 	return found
+}
+
+// endedBy leaves out, where several pods are suspects, those that still had time left to end, if another
+// was really gone by then.
+func endedBy(found []suspect, w span) []suspect {
+	gone := slices.DeleteFunc(slices.Clone(found), func(x suspect) bool {
+		return (x.end == endDeleted || x.end == endEvicted) && x.span.to > w.to+watchSkew
+	})
+	if len(gone) == 0 {
+		return found
+	}
+	return gone
 }
 
 // likelier keeps, where several pods on the path are suspects, those that fit how the end looked: the

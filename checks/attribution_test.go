@@ -91,6 +91,15 @@ func TestAttribution(t *testing.T) {
 		{"a partition of another pod is in force", []func(*world){faultOn("cut", "partition", 30*sec, 40*sec, onPod(proxy(3)))}, false, false, "", "nothing explains it"},
 		{"a drain and a rollout may both have deleted its proxy", []func(*world){podGoes(proxy(1), 34*sec, 35*sec, 30*sec), upgrade(15*sec, 60*sec, "new"), faultOn("drain", "nodeDrain", 33*sec, 80*sec, node)},
 			true, true, "fault drain", "ambiguous: proxy-1 deleted at 34s by fault drain or rollout up"},
+		{"the rollout deleted its proxy just before a drain began, which then evicted it as well", []func(*world){podGoes(proxy(1), 34*sec, 35*sec, 30*sec), upgrade(15*sec, 60*sec, "new"), func(w *world) {
+			w.at(34*sec+900*time.Millisecond, "", history.PodChange{Pod: proxy(1), State: history.PodEvicted})
+			w.phase("drain", 34*sec+500*time.Millisecond, 40*sec)
+		}, faultOn("drain", "nodeDrain", 34*sec+700*time.Millisecond, 80*sec, node)}, true, false, "rollout up", "proxy-1 deleted at 34s by rollout up"},
+		{"a drain evicted its proxy a moment before the injection was written down", []func(*world){podGoes(proxy(1), 34*sec, 35*sec, 30*sec), upgrade(15*sec, 60*sec, "new"), func(w *world) {
+			w.at(34*sec+10*time.Millisecond, "", history.PodChange{Pod: proxy(1), State: history.PodEvicted})
+			w.phase("drain", 33*sec+500*time.Millisecond, 40*sec)
+		}, faultOn("drain", "nodeDrain", 34*sec+700*time.Millisecond, 80*sec, node)}, true, false, "fault drain", "proxy-1 evicted at 34s by fault drain"},
+		{"its agent ended, while its proxy had been asked to end and still had its grace period", []func(*world){loses(func(s *history.Session) { s.Cut = history.CutEOF }), podGoes(proxy(1), 33*sec, 60*sec, 30*sec), podGoes(ref("agent", "agent-0"), 34*sec, 35*sec, 30*sec)}, true, false, "", "agent-0 deleted"},
 		{"its proxy and its agent both ended, and the connection was reset", []func(*world){podGoes(proxy(1), 34*sec, 35*sec, 0), podGoes(ref("agent", "agent-0"), 34*sec, 35*sec, 0)}, true, false, "", "proxy-1 killed"},
 		{"its proxy and its agent both ended, and a channel was closed", []func(*world){loses(func(s *history.Session) { s.Cut = history.CutChannel }), podGoes(proxy(1), 34*sec, 35*sec, 0), podGoes(ref("agent", "agent-0"), 34*sec, 35*sec, 0)}, true, false, "", "agent-0 killed"},
 		{"its proxy and its agent both ended, and nothing answered any more", []func(*world){loses(func(s *history.Session) { s.Cut = history.CutKeepalive }), podGoes(proxy(1), 34*sec, 35*sec, 0), podGoes(ref("agent", "agent-0"), 34*sec, 35*sec, 0)}, true, true, "", "ambiguous"},

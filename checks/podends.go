@@ -62,7 +62,7 @@ func (p *pod) deletion(l *ledger) (podEnd, bool) {
 		e.span.to = p.gone
 	}
 	switch {
-	case p.evicted != never || p.reason == "Evicted":
+	case p.wasEvicted():
 		e.how = endEvicted
 	case p.deleting != never && p.grace == 0:
 		e.how = endKilled
@@ -73,6 +73,18 @@ func (p *pod) deletion(l *ledger) (podEnd, bool) {
 	}
 	return e, true
 }
+
+// wasEvicted says whether eviction began the end. A pod that is being deleted already can be evicted as
+// well, which changes nothing for it.
+func (p *pod) wasEvicted() bool {
+	if p.evicted == never {
+		return p.reason == "Evicted"
+	}
+	return p.deleting == never || p.evicted <= p.deleting+sameUpdate
+}
+
+// sameUpdate is how far apart a watch may tell of two things that came in one update of an object.
+const sameUpdate = 250 * time.Millisecond
 
 func earliest(times ...time.Duration) time.Duration {
 	least := never
@@ -150,7 +162,7 @@ func (l *ledger) whoEnded(p *pod, e podEnd) []string {
 	var might []string
 	for _, f := range l.faults {
 		aim := f.aim(p)
-		if f.inject == never || aim == aimNone {
+		if f.inject == never || aim == aimNone || e.span.from < l.attempted(f) {
 			continue
 		}
 		if aim == aimPod && near(f.force(l.last), e.span.from) {
@@ -173,6 +185,19 @@ func (l *ledger) whoEnded(p *pod, e podEnd) []string {
 		}
 	}
 	return might
+}
+
+// attempted is when the fault's timeline entry began, before which it cannot have done anything; the
+// injection is written down when it is done, which may be later than its first effect.
+func (l *ledger) attempted(f *fault) time.Duration {
+	if e, ok := l.entries[entryName(f.Entry)]; ok {
+		for _, r := range e.runs {
+			if r.contains(f.inject) || r.to == f.inject {
+				return r.from
+			}
+		}
+	}
+	return never
 }
 
 // nodeReturn is how long after a node is back its kubelet may still tell of containers that ended with it.
