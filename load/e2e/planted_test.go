@@ -47,6 +47,9 @@ func TestPlanted(t *testing.T) {
 }
 
 func planted(t *testing.T, tt plants) {
+	if testing.Short() {
+		t.Skip("ten seconds for each fault")
+	}
 	l := start(t, tt.mode)
 	tt.rule.Every = 3
 	for _, name := range tt.where {

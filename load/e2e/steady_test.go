@@ -34,6 +34,11 @@ func steady(t *testing.T, mode string) {
 	if n < 45 || summary.Expected != n || summary.Classes[history.RecComplete] != n {
 		t.Errorf("%d sessions, recordings %+v", n, summary)
 	}
+	for r := range of[history.Recording](events) {
+		if r.Class != history.RecComplete {
+			t.Errorf("recording of %s: %s (%s), %d of %d lines, missing %v", r.Session, r.Class, r.Detail, r.Found, r.Expected, r.Missing)
+		}
+	}
 	probes, controls, samples := 0, 0, 0
 	for p := range of[history.Probe](events) {
 		if probes++; p.Error != "" {
