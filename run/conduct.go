@@ -140,8 +140,10 @@ func names(p *scenarios.Plan) scenarios.Names {
 }
 
 func (t *trial) prepareLoad() error {
-	t.targets = newTargets(t)
 	var err error
+	if t.targets, err = newTargets(t); err != nil {
+		return err
+	}
 	t.engine, err = load.New(load.Config{
 		Plan: t.plan, History: t.state, Targets: t.targets, Users: t.system.loadUsers(),
 		Dial: t.cluster.DialContext, RecordingMode: t.recordingMode(), CanaryUser: t.system.observer(), Log: t.Log,

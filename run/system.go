@@ -31,6 +31,9 @@ const (
 	controlRelease = "control" // agents that listen themselves, for the control arm
 )
 
+// fleetLabel tells the agents of one release from those of the other.
+const fleetLabel = "shakedown"
+
 // installTimeout bounds each Helm call of the installation.
 const installTimeout = 3 * time.Minute
 
@@ -136,7 +139,7 @@ func (s *system) finder(proxy ssh.Proxy, fleet agents.Fleet) (agents.Finder, err
 	client, err := ssh.New(ssh.Options{Dial: s.cluster.DialContext, Identity: s.observer(), Timeout: 10 * time.Second})
 	return agents.Finder{
 		Tctl: s.tctl, SSH: client, Proxy: proxy,
-		Match: func(n tctl.Node) bool { return n.Labels["shakedown"] == fleet.Labels["shakedown"] },
+		Match: func(n tctl.Node) bool { return n.Labels[fleetLabel] == fleet.Labels[fleetLabel] },
 	}, err
 }
 
@@ -218,9 +221,9 @@ func (s *system) observer() *identity.Identity {
 
 func (s *system) fleet(podCount, perPod int, direct bool) agents.Fleet {
 	f := agents.Fleet{Pods: podCount, PerPod: perPod, Version: s.plan.Teleport.From.Version, Direct: direct,
-		Labels: map[string]string{"shakedown": agentsRelease}}
+		Labels: map[string]string{fleetLabel: agentsRelease}}
 	if direct {
-		f.Labels["shakedown"] = controlRelease
+		f.Labels[fleetLabel] = controlRelease
 	}
 	if s.facts.Standin {
 		f.Extra = s.standinAgents(direct)

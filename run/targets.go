@@ -15,31 +15,45 @@ import (
 	"shakedown.dev/shakedown/teleport/helm"
 	"shakedown.dev/shakedown/teleport/pods"
 	"shakedown.dev/shakedown/teleport/ssh"
+	"shakedown.dev/shakedown/teleport/tctl"
 )
 
 // targets are where sessions can go at a moment; it implements load.Targets
 // over the watch.
 type targets struct {
-	t        *trial
-	state    *watch.State
-	controls []load.Control
+	t     *trial
+	state *watch.State
+	ssh   *ssh.Client // of the observer, for the control arm
 
-	mu     sync.Mutex
-	agents []history.Agent // registered, whether or not their pods still live
+	mu       sync.Mutex
+	agents   []history.Agent // registered, whether or not their pods still live
+	controls []control       // likewise, beside Teleport
 }
 
-func newTargets(t *trial) *targets {
+// control is one agent of the control arm.
+type control struct {
+	agent history.Agent
+	load.Control
+}
+
+func newTargets(t *trial) (*targets, error) {
 	out := &targets{t: t, state: t.state, agents: t.system.agents}
-	client, err := ssh.New(ssh.Options{Dial: t.cluster.DialContext, Identity: t.system.observer(), Timeout: 10 * time.Second})
+	var err error
+	out.ssh, err = ssh.New(ssh.Options{Dial: t.cluster.DialContext, Identity: t.system.observer(), Timeout: 10 * time.Second})
 	if err != nil {
-		return out // no control arm: the run will say that it has none
+		return nil, err
 	}
 	for _, a := range t.system.control {
-		if p, ok := t.state.Pod(a.Pod.UID); ok {
-			out.controls = append(out.controls, load.DirectNode(client, net.JoinHostPort(p.IP, controlPort), a))
-		}
+		out.addControl(a)
 	}
-	return out
+	return out, nil
+}
+
+// addControl takes an agent that listens into the control arm.
+func (g *targets) addControl(a history.Agent) {
+	if p, ok := g.state.Pod(a.Pod.UID); ok {
+		g.controls = append(g.controls, control{a, load.DirectNode(g.ssh, net.JoinHostPort(p.IP, controlPort), a)})
+	}
 }
 
 // controlPort is where agents that join directly listen.
@@ -66,18 +80,35 @@ func (g *targets) Agents() []history.Agent {
 	g.mu.Unlock()
 	var out []history.Agent
 	for _, a := range all {
-		if p, ok := g.state.Pod(a.Pod.UID); ok && p.Ready && !p.Terminating {
+		if g.stays(a) {
 			out = append(out, a)
 		}
 	}
 	return out
 }
 
+// stays says whether the agent's pod is ready and is not being ended.
+func (g *targets) stays(a history.Agent) bool {
+	p, ok := g.state.Pod(a.Pod.UID)
+	return ok && p.Ready && !p.Terminating
+}
+
 // KubePods implements load.Targets: kube-exec sessions run in the agents' pods.
 func (g *targets) KubePods() []load.KubePod { return nil }
 
 // Controls implements load.Targets.
-func (g *targets) Controls() []load.Control { return g.controls }
+func (g *targets) Controls() []load.Control {
+	g.mu.Lock()
+	all := g.controls
+	g.mu.Unlock()
+	var out []load.Control
+	for _, c := range all {
+		if g.stays(c.agent) {
+			out = append(out, c.Control)
+		}
+	}
+	return out
+}
 
 // follow finds out about agents whose pods were replaced, until ctx ends.
 func (g *targets) follow(ctx context.Context) {
@@ -95,41 +126,48 @@ func (g *targets) follow(ctx context.Context) {
 			g.t.Log.Debug("list agents", "err", err)
 			continue
 		}
-		g.learn(agents.Named(nodes, g.fleet()))
+		g.learn(agents.Named(of(nodes, agentsRelease), g.state.List(pods.Agent)), agents.Named(of(nodes, controlRelease), g.state.List(pods.Agent)))
 	}
 }
 
-// fleet are the pods of agents that carry load.
-func (g *targets) fleet() []pods.Pod {
-	return slices.DeleteFunc(g.state.List(pods.Agent), func(p pods.Pod) bool {
-		return slices.ContainsFunc(g.t.system.control, func(c history.Agent) bool { return c.Pod.UID == p.UID })
-	})
+// of keeps the nodes of one fleet.
+func of(nodes []tctl.Node, fleet string) []tctl.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n tctl.Node) bool { return n.Labels[fleetLabel] != fleet })
 }
 
-// unknown says whether a ready agent pod has agents that are not known yet.
+// unknown says whether a ready agent pod has no agents that are known yet.
 func (g *targets) unknown() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, p := range g.fleet() {
-		known := 0
-		for _, a := range g.agents {
-			if a.Pod.UID == p.UID {
-				known++
-			}
-		}
-		if p.Ready && !p.Terminating && known < g.t.plan.Teleport.Agents.PerPod {
+	for _, p := range g.state.List(pods.Agent) {
+		if p.Ready && !p.Terminating && !g.known(p) {
 			return true
 		}
 	}
 	return false
 }
 
-// learn adds agents that were not known, and has them in the history.
-func (g *targets) learn(found []history.Agent) {
+// known says whether all agents of the pod are. The caller holds g.mu.
+func (g *targets) known(p pods.Pod) bool {
+	if slices.ContainsFunc(g.controls, func(c control) bool { return c.agent.Pod.UID == p.UID }) {
+		return true
+	}
+	n := 0
+	for _, a := range g.agents {
+		if a.Pod.UID == p.UID {
+			n++
+		}
+	}
+	return n >= g.t.plan.Teleport.Agents.PerPod
+}
+
+// learn adds agents that were not known, and has those that carry load in the
+// history.
+func (g *targets) learn(fleet, controls []history.Agent) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := slices.Clone(g.agents)
-	for _, a := range found {
+	for _, a := range fleet {
 		if a.Pod.UID == "" || slices.ContainsFunc(all, func(b history.Agent) bool { return b.UUID == a.UUID }) {
 			continue
 		}
@@ -137,6 +175,12 @@ func (g *targets) learn(found []history.Agent) {
 		g.state.Record(history.Event{Subject: a.Host, Data: history.AgentChange{Agent: a, State: "registered"}})
 	}
 	g.agents = all
+	g.controls = slices.Clone(g.controls)
+	for _, a := range controls {
+		if a.Pod.UID != "" && !slices.ContainsFunc(g.controls, func(c control) bool { return c.agent.UUID == a.UUID }) {
+			g.addControl(a)
+		}
+	}
 }
 
 // holder tells what became of a pod that held recordings.
