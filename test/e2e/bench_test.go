@@ -28,7 +28,7 @@ func upAndDown(b *testing.B, hollow int) {
 	ctx := context.Background()
 	var down, pss float64
 	for b.Loop() {
-		c, err := up(ctx, uniqueName("bench"), func(s *clusters.Spec) { s.HollowNodes = hollow })
+		c, err := up(ctx, uniqueName("bench"), func(s *clusters.Spec) { s.HollowNodes, s.NodeMonitorGrace = hollow, 0 })
 		if err != nil {
 			b.Fatal(err)
 		}

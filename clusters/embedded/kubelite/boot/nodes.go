@@ -106,7 +106,7 @@ func (c *cluster) writeNodeConfig(p nodePlan) (string, error) {
 		Proxy:      proxySpawn("", p.name).args,
 		ProxyLog:   logPath(p.name + "-proxy"),
 		StateDir:   stateDir,
-		Labels:     c.spec.Labels,
+		Labels:     c.spec.Labels, MonitorGrace: c.grace,
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
 		return "", err
@@ -195,7 +195,8 @@ func (c *cluster) writeHollowConfig() (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	cfg := node.HollowConfig{Dir: dir, Server: apiURL, CA: filepath.Join(pkiDir(), "ca.crt"), CAKey: filepath.Join(pkiDir(), "ca.key"), Count: c.spec.HollowNodes}
+	cfg := node.HollowConfig{Dir: dir, Server: apiURL, CA: filepath.Join(pkiDir(), "ca.crt"), CAKey: filepath.Join(pkiDir(), "ca.key"),
+		Count: c.spec.HollowNodes, NodeIP: apiAddress, MonitorGrace: c.grace}
 	data, err := json.Marshal(cfg)
 	if err != nil {
 		return "", err

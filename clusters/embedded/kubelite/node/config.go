@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
+
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 )
 
 // Config is one node as kubelite init describes it. All paths are of the
@@ -27,6 +30,8 @@ type Config struct {
 	Proxy         []string          `json:"proxy"`      // arguments of kubelite that start the node's kube-proxy
 	ProxyLog      string            `json:"proxyLog"`
 	Labels        map[string]string `json:"labels,omitempty"`
+	// MonitorGrace is how long the node controller believes in a silent node; 0: as Kubernetes has it.
+	MonitorGrace time.Duration `json:"monitorGrace,omitempty"`
 }
 
 func (c Config) kubeletDir() string { return filepath.Join(c.Dir, "kubelet") }
@@ -40,6 +45,9 @@ type HollowConfig struct {
 	CA     string `json:"ca"`    // signs the identities of the hollow nodes
 	CAKey  string `json:"caKey"` //
 	Count  int    `json:"count"`
+	NodeIP string `json:"nodeIP"` // that of all of them: they share a network
+	// MonitorGrace is as in Config.
+	MonitorGrace time.Duration `json:"monitorGrace,omitempty"`
 }
 
 // readConfig decodes the one file that args names.
@@ -55,4 +63,15 @@ func readConfig(args []string, into any) error {
 		return fmt.Errorf("%s: %w", args[0], err)
 	}
 	return nil
+}
+
+// beat makes a kubelet speak up often enough for a node controller that waits
+// only for grace: it renews its lease four times in the lease's length, as with
+// Kubernetes' own 40 s for both.
+func beat(c *kubeletconfig.KubeletConfiguration, grace time.Duration) {
+	if grace <= 0 {
+		return
+	}
+	c.NodeLeaseDurationSeconds = int32(max(1, grace.Seconds()))
+	c.NodeStatusUpdateFrequency.Duration = min(c.NodeStatusUpdateFrequency.Duration, max(time.Second, grace/4))
 }

@@ -109,11 +109,12 @@ func startHollow(ctx context.Context, cfg HollowConfig, ca *pki.Authority, gate 
 		NodeLabels:         map[string]string{HollowLabel: "true"},
 		RegisterWithTaints: []corev1.Taint{{Key: HollowLabel, Value: "true", Effect: corev1.TaintEffectNoSchedule}},
 	})
-	flags.CertDirectory = filepath.Join(cfg.Dir, name)
+	flags.CertDirectory, flags.NodeIP = filepath.Join(cfg.Dir, name), cfg.NodeIP
 	c.EnableServer = false // hundreds of listeners for nobody
 	c.StaticPodPath = ""   // each watched directory is one of the user's few inotify instances
 	c.EvictionHard = nil
 	c.MaxOpenFiles = openFilesLimit()
+	beat(c, cfg.MonitorGrace)
 	k := kubemark.NewHollowKubelet(flags, c, client, hb, machine{&cadvisortest.Fake{NodeName: name}},
 		apitest.NewFakeImageService(), fakeRuntime(), cm.NewStubContainerManager())
 	server := &options.KubeletServer{KubeletFlags: *k.KubeletFlags, KubeletConfiguration: *k.KubeletConfiguration}

@@ -76,6 +76,7 @@ func kubeletServer(cfg Config, limits string) (*options.KubeletServer, error) {
 	c.EnableControllerAttachDetach = false
 	c.KubeAPIQPS, c.KubeAPIBurst = 100, 200
 	c.MaxOpenFiles = openFilesLimit()
+	beat(c, cfg.MonitorGrace)
 	if InUserNamespace() {
 		c.FeatureGates = map[string]bool{"KubeletInUserNamespace": true}
 		if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(c.FeatureGates); err != nil {
