@@ -10,6 +10,8 @@ SHELL := /bin/bash
 .PHONY: build deps run test vet unit e2e lint bench clean help
 
 export CGO_ENABLED ?= 0
+# For all commands alike: two ways of building would compile Kubernetes twice.
+export GOFLAGS := $(GOFLAGS) -trimpath
 # Users seldom have the folder of nft and ip in their path.
 export PATH := $(PATH):/usr/sbin:/sbin
 
@@ -32,14 +34,14 @@ build: $(PROGRAMS)
 .PHONY: $(PROGRAMS)
 
 bin/shakedown:
-	$(GO) build -trimpath -o $@ ./cmd/shakedown
+	$(GO) build -o $@ ./cmd/shakedown
 
 bin/kubelite:
 	@echo '$(GO) build -o $@ ./$(KUBELITE)  # Kubernetes $(KUBE_VERSION); minutes when nothing is cached'
-	@cd $(KUBELITE) && $(GO) build -trimpath -ldflags '-s -w $(KUBE_LDFLAGS)' -o $(CURDIR)/$@ .
+	@cd $(KUBELITE) && $(GO) build -ldflags '-s -w $(KUBE_LDFLAGS)' -o $(CURDIR)/$@ .
 
 bin/standin:
-	$(GO) build -trimpath -o $@ ./$(STANDIN)
+	$(GO) build -o $@ ./$(STANDIN)
 
 # The Debian packages of the programs that this machine lacks.
 deps:
