@@ -133,42 +133,60 @@ func (s *api) CreateAuditStream(stream proto.AuthService_CreateAuditStreamServer
 	return a.run()
 }
 
-func (a *auditStream) run() error {
-	requests := make(chan *proto.AuditStreamRequest)
-	broken := make(chan error, 1)
-	go func() {
-		for {
-			r, err := a.stream.Recv()
-			if err != nil {
-				broken <- err
-				return
-			}
-			select {
-			case requests <- r:
-			case <-a.stream.Context().Done():
-				return
-			}
-		}
-	}()
+func (a *auditStream) run() (err error) {
+	ended := make(chan struct{})
+	defer close(ended)
+	requests := a.requests(ended)
 	a.idle = time.NewTimer(a.Scale.Of(process.PartFlushIdle))
 	defer a.idle.Stop()
+	// However the stream ends, what it brought is kept for whoever completes it.
+	defer func() {
+		if flushed := a.flush(false); err == nil {
+			err = flushed
+		} else if flushed != nil {
+			a.Log.Error("part of a recording is lost", "session", a.upload.SessionID, "error", flushed)
+		}
+		err = grpcError(err)
+	}()
 	for {
 		select {
 		case <-a.life.Done():
 			return status.Error(codes.Unavailable, "auth is shutting down")
-		case <-broken:
-			return grpcError(a.flush(context.WithoutCancel(a.stream.Context()), false))
 		case <-a.idle.C:
-			if err := a.flush(a.stream.Context(), false); err != nil {
-				return grpcError(err)
+			if err := a.flush(false); err != nil {
+				return err
 			}
-		case r := <-requests:
-			done, err := a.handle(r)
-			if done || err != nil {
-				return grpcError(err)
+		case r, ok := <-requests:
+			if !ok {
+				return nil
+			}
+			if done, err := a.handle(r); done || err != nil {
+				return err
 			}
 		}
 	}
+}
+
+// requests gives what comes in until ended, and closes the channel when the
+// stream breaks. A stream that breaks takes nothing back: what came before is
+// given all the same.
+func (a *auditStream) requests(ended <-chan struct{}) <-chan *proto.AuditStreamRequest {
+	requests := make(chan *proto.AuditStreamRequest)
+	go func() {
+		defer close(requests)
+		for {
+			r, err := a.stream.Recv()
+			if err != nil {
+				return
+			}
+			select {
+			case requests <- r:
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return requests
 }
 
 func (a *auditStream) handle(r *proto.AuditStreamRequest) (done bool, err error) {
@@ -195,12 +213,12 @@ func (a *auditStream) handle(r *proto.AuditStreamRequest) (done bool, err error)
 	case !a.open:
 		return true, status.Error(codes.InvalidArgument, "stream is not initialized yet")
 	case r.GetCompleteStream() != nil:
-		if err := a.flush(ctx, true); err != nil {
+		if err := a.flush(true); err != nil {
 			return true, err
 		}
 		return true, a.finish(ctx, a.upload.SessionID, func(ctx context.Context) error { return a.recordings.Complete(ctx, a.upload) })
 	case r.GetFlushAndCloseStream() != nil:
-		return true, a.flush(ctx, false)
+		return true, a.flush(false)
 	case r.GetEvent() != nil:
 		return false, a.take(ctx, r.GetEvent())
 	}
@@ -233,15 +251,16 @@ func (a *auditStream) take(ctx context.Context, oneof *events.OneOf) error {
 	if a.encoder.CompressedSize() < protostream.SyncPart {
 		return nil
 	}
-	return a.flush(ctx, false)
+	return a.flush(false)
 }
 
-func (a *auditStream) flush(ctx context.Context, last bool) error {
+// flush stores the part in hand, also for a sender that is gone.
+func (a *auditStream) flush(last bool) error {
 	if !a.open || a.encoder.Pending() == 0 {
 		return nil
 	}
 	index := a.encoder.LastIndex()
-	if err := a.recordings.PutPart(ctx, a.upload, a.part, a.encoder.Cut(last)); err != nil {
+	if err := a.recordings.PutPart(context.WithoutCancel(a.stream.Context()), a.upload, a.part, a.encoder.Cut(last)); err != nil {
 		return err
 	}
 	a.part++
