@@ -3,6 +3,7 @@ package recordings
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -83,23 +84,31 @@ func (c *check) take(e audit.Event) {
 }
 
 // recognise finds the session that a start event is of, where the session itself could not tell the log's id.
+// Of several with the same address, since ports are used again, it is the one that opened at that time.
 func (c *check) recognise(e audit.Event) *item {
 	command := ""
 	if start, ok := e.Raw.(*events.SessionStart); ok {
 		command = strings.Join(start.InitialCommand, " ")
 	}
+	best, nearest := -1, time.Duration(math.MaxInt64)
 	for i, it := range c.unknown {
 		byToken := it.Lines.Token != "" && strings.Contains(command, it.Lines.Token)
 		if !byToken && (it.Local == "" || it.Local != e.Remote || it.User != e.User) {
 			continue
 		}
-		c.unknown = append(c.unknown[:i:i], c.unknown[i+1:]...)
-		delete(c.byID, it.id)
-		it.id = e.Session
-		c.byID[it.id] = it
-		return it
+		if away := (c.opts.History.Since(e.Time) - it.Open).Abs(); away < nearest {
+			best, nearest = i, away
+		}
 	}
-	return nil
+	if best < 0 {
+		return nil
+	}
+	it := c.unknown[best]
+	c.unknown = append(c.unknown[:best:best], c.unknown[best+1:]...)
+	delete(c.byID, it.id)
+	it.id = e.Session
+	c.byID[it.id] = it
+	return it
 }
 
 // blind writes down that the log could not be read until the end.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -161,18 +163,27 @@ func (c *Cluster) Stop() error {
 	return errors.Join(errs...)
 }
 
+// freeAddresses finds n addresses of loopback that nobody listens on. They are
+// below the range that the kernel takes ports of clients from: between the
+// finding and the using, a connection of anybody's could take one of those.
 func freeAddresses(n int) ([]string, error) {
+	const low, high, tries = 10000, 32000, 1000
 	var out []string
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+	var last error
+	for range tries {
+		if len(out) == n {
+			return out, nil
+		}
+		ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(low+rand.IntN(high-low))))
 		if err != nil {
-			return nil, err
+			last = err
+			continue
 		}
 		// Held until all are found, so that none is given twice.
 		defer ln.Close()
 		out = append(out, ln.Addr().String())
 	}
-	return out, nil
+	return nil, fmt.Errorf("find %d free ports between %d and %d: %w", n, low, high, last)
 }
 
 // Process is one running teleport.
