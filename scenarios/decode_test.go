@@ -147,7 +147,7 @@ func TestExpressionsAreCheckedWithTheNamesOfTheScenario(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Names{
-		Entries: []string{"fill", "warmup", "rollout", "kill", "drain", "rolled-out", "uncordon", "recovery"},
+		Entries: []string{"fill", "warmup", "rollout", "kill", "drain", "rolled-out", "uncordon", "recovery", "calm"},
 		Streams: []string{"terminals"}, Kinds: []string{"ssh"},
 	}
 	for expr, place := range map[string]ExprPlace{
