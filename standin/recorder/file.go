@@ -172,21 +172,27 @@ func (h *Host) parts(upload, session string) ([]int, error) {
 	return numbers, nil
 }
 
-// completeUpload joins an upload's parts to <session>.tar, where the uploader finds it, and removes them.
+// completeUpload joins an upload's parts to <session>.tar, where the uploader finds it, and removes them. The real
+// program writes under that name from the start (lib/events/filesessions/filestream.go): an uploader that opens the
+// file before it is locked sends an empty recording. Here that is no accident that may happen, so the name comes last.
 func (h *Host) completeUpload(upload, session string) error {
 	numbers, err := h.parts(upload, session)
 	if err != nil {
 		return err
 	}
-	f, unlock, err := lockFile(h.tarPath(session), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	incoming := h.tarPath(session) + ".incoming"
+	f, unlock, err := lockFile(incoming, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return fmt.Errorf("complete upload of session %s: %w", session, err)
 	}
 	defer unlock()
 	for _, n := range numbers {
 		if err := appendFile(f, filepath.Join(h.uploadDir(upload, session), strconv.Itoa(n)+".part")); err != nil {
-			return fmt.Errorf("complete upload of session %s: %w", session, err)
+			return errors.Join(fmt.Errorf("complete upload of session %s: %w", session, err), os.Remove(incoming))
 		}
+	}
+	if err := os.Rename(incoming, h.tarPath(session)); err != nil {
+		return fmt.Errorf("complete upload of session %s: %w", session, err)
 	}
 	return os.RemoveAll(filepath.Join(h.multiDir(), upload))
 }

@@ -178,6 +178,39 @@ func TestFinishedRecordingIsUploadedAndRemoved(t *testing.T) {
 	}
 }
 
+// An uploader that looks at the folder while recordings are being joined must find each whole or not at all.
+func TestUploaderNeverSendsHalfARecording(t *testing.T) {
+	r := newRig(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	scans := make(chan struct{})
+	go func() {
+		defer close(scans)
+		for ctx.Err() == nil {
+			_ = r.host.scan(ctx)
+		}
+	}()
+	var sessions []string
+	for range 300 {
+		rec, sid := r.open(ModeNode)
+		fmt.Fprint(rec, "a line\r\n")
+		if err := rec.Complete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		sessions = append(sessions, sid)
+	}
+	cancel()
+	<-scans
+	if err := r.host.scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, sid := range sessions {
+		if got := len(r.auth.Recording(sid)); got != 2 {
+			t.Errorf("recording of %s: %d events, want its start and its line", sid, got)
+		}
+	}
+}
+
 func TestUploadWaitsForTheAuth(t *testing.T) {
 	r := newRig(t, 1)
 	rec, sid := r.open(ModeNode)
