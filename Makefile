@@ -16,6 +16,8 @@ export GOFLAGS := $(GOFLAGS) -trimpath
 export PATH := $(PATH):/usr/sbin:/sbin
 
 GO       ?= go
+# vet is a step of its own, in full.
+GOTEST    = $(GO) test -vet=off
 KUBELITE := clusters/embedded/kubelite
 STANDIN  := $(wildcard standin/cmd/standin)
 PROGRAMS := bin/shakedown bin/kubelite $(if $(STANDIN),bin/standin)
@@ -61,16 +63,16 @@ vet:
 	cd standin/apitest && $(GO) vet ./...
 
 unit:
-	$(GO) test -skip '^TestE2E' ./...
-	cd $(KUBELITE) && $(GO) test -skip '^TestE2E' ./...
-	cd standin/apitest && STANDIN_BIN=$(CURDIR)/bin/standin $(GO) test ./...
+	$(GOTEST) -skip '^TestE2E' ./...
+	cd $(KUBELITE) && $(GOTEST) -skip '^TestE2E' ./...
+	cd standin/apitest && STANDIN_BIN=$(CURDIR)/bin/standin $(GOTEST) ./...
 
 # The packages of a folder that have end-to-end tests, the heaviest last.
 e2e-packages = $(shell cd $(1) && grep -rl --include='*_test.go' '^func TestE2E' $(2) 2>/dev/null | xargs -r dirname | sort -u | sed 's,^,./,')
 
 e2e:
-	cd $(KUBELITE) && $(GO) test -count=1 -run '^TestE2E' -timeout 20m $(call e2e-packages,$(KUBELITE),boot cri images node)
-	$(GO) test -count=1 -p 1 -run '^TestE2E' -timeout 60m $(call e2e-packages,.,chaos load run teleport test undo)
+	cd $(KUBELITE) && $(GOTEST) -count=1 -run '^TestE2E' -timeout 20m $(call e2e-packages,$(KUBELITE),boot cri images node)
+	$(GOTEST) -count=1 -p 1 -parallel 6 -run '^TestE2E' -timeout 60m $(call e2e-packages,.,chaos load run teleport test undo)
 
 lint: vet
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not formatted:"; echo "$$out"; exit 1; fi

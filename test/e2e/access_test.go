@@ -31,6 +31,7 @@ spec: {containers: [{name: x, image: APP}]}
 `
 
 func TestE2EExec(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "output, input, exit status and terminal", func(s *space) {
 		s.apply(plainPod)
 		s.ready("p", 1)
@@ -58,6 +59,7 @@ func TestE2EExec(t *testing.T) {
 }
 
 func TestE2EAttach(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "attach joins the first process of the container", func(s *space) {
 		s.apply(`
 apiVersion: v1
@@ -79,6 +81,7 @@ spec: {containers: [{name: x, image: HOST, stdin: true, command: [sh, -c, "while
 }
 
 func TestE2EPortForward(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "a port of the pod on loopback of this machine", func(s *space) {
 		s.apply(plainPod)
 		s.ready("p", 1)
@@ -108,6 +111,7 @@ func TestE2EPortForward(t *testing.T) {
 }
 
 func TestE2ELogs(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "logs of a running container, followed to its end, and of the one before", func(s *space) {
 		s.apply(`
 apiVersion: v1
@@ -138,6 +142,7 @@ spec: {restartPolicy: OnFailure, containers: [{name: x, image: HOST, command: [s
 }
 
 func TestE2EProjectedTokenIsReviewed(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "TokenReview knows the pod by its token, and an audience holds", func(s *space) {
 		s.apply(`
 apiVersion: v1
@@ -167,6 +172,7 @@ spec:
 }
 
 func TestE2EAccessIsDeniedAsItShouldBe(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "a service account without a role sees nothing; nobody is nobody; kubelets ask", func(s *space) {
 		s.apply(plainPod)
 		pod := s.ready("p", 1)[0]

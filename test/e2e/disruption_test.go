@@ -34,6 +34,7 @@ spec: {minAvailable: %d, selector: {matchLabels: {app: web}}}
 `
 
 func TestE2EBudgetRefusesEviction(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "an eviction beyond the budget is refused with 429, one within it is done", func(s *space) {
 		s.apply(fmt.Sprintf(budgeted, 2))
 		pods := s.ready("web", 2)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestE2EProbes(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "readiness gates endpoints, liveness restarts, startup waits", func(s *space) {
 		s.apply(`
 apiVersion: v1
@@ -101,6 +102,7 @@ spec:
 }
 
 func TestE2EStopping(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "preStop hooks run before SIGTERM, and SIGKILL ends what exceeds its grace", func(s *space) {
 		s.apply(`
 apiVersion: v1
@@ -143,6 +145,7 @@ spec:
 }
 
 func TestE2EKilledContainerSays137(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "SIGKILL from outside is 137", func(s *space) {
 		s.apply(`
 apiVersion: v1

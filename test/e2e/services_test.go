@@ -12,6 +12,7 @@ import (
 )
 
 func TestE2EServices(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "every kind of Service leads to its pods, from pods and from the cluster's own network", func(s *space) {
 		s.apply(`
 apiVersion: apps/v1
@@ -94,6 +95,7 @@ func (s *space) balancer(name string) string {
 }
 
 func TestE2EDNS(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "headless Services list ready pods, all of them with publishNotReadyAddresses", func(s *space) {
 		s.apply(`
 apiVersion: v1

@@ -20,8 +20,6 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"sigs.k8s.io/e2e-framework/klient/decoder"
 	"sigs.k8s.io/e2e-framework/klient/k8s/resources"
-	"sigs.k8s.io/e2e-framework/pkg/envconf"
-	"sigs.k8s.io/e2e-framework/pkg/features"
 
 	"shakedown.dev/shakedown/clusters"
 )
@@ -39,15 +37,10 @@ type space struct {
 	c    clusters.Cluster
 }
 
-// inSpace runs test as a feature of the shared cluster, in a fresh namespace
-// that is deleted afterwards.
+// inSpace runs test in a fresh namespace of the shared cluster, which is deleted
+// afterwards. Tests that leave the cluster's nodes alone run beside each other.
 func inSpace(t *testing.T, about string, test func(s *space)) {
-	f := features.New(about).Assess(about, func(ctx context.Context, t *testing.T, cfg *envconf.Config) context.Context {
-		s := newSpace(ctx, t, shared)
-		test(s)
-		return ctx
-	}).Feature()
-	testenv.Test(t, f)
+	t.Run(about, func(t *testing.T) { test(newSpace(t.Context(), t, shared)) })
 }
 
 func newSpace(ctx context.Context, t *testing.T, c clusters.Cluster) *space {

@@ -11,6 +11,7 @@ import (
 )
 
 func TestE2EConfiguredVolumesAndTheirUpdates(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "ConfigMap, Secret, downward and projected volumes; changes reach the container", func(s *space) {
 		s.apply(`
 apiVersion: v1
@@ -67,6 +68,7 @@ spec:
 }
 
 func TestE2EClaimedVolumeIsBoundToItsNode(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "a claim waits for its pod, survives it, binds later pods to the node, and goes with the claim", func(s *space) {
 		pod := `
 apiVersion: v1
@@ -113,6 +115,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 }
 
 func TestE2ESecurityContext(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "user, groups, read-only root, working directory and privileges are as asked", func(s *space) {
 		s.apply(`
 apiVersion: v1
@@ -139,6 +142,7 @@ spec:
 }
 
 func TestE2EHostPathStaysOnItsNode(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "what a pod writes to a hostPath never reaches this machine's disk", func(s *space) {
 		if err := onlyRoot(); err != nil {
 			t.Skip(err)
@@ -161,6 +165,7 @@ spec:
 }
 
 func TestE2EMemoryLimitHoldsOrIsDisowned(t *testing.T) {
+	t.Parallel()
 	inSpace(t, "with cgroups a container over its limit is OOMKilled, without the node says so", func(s *space) {
 		facts, err := s.c.Facts(s.ctx)
 		s.must(err)
