@@ -68,6 +68,7 @@ func Default() []Check {
 		{"rollouts succeeded", rolloutsSucceeded},
 		{"timeline kept", timelineKept},
 		{"recovered", recoveredCheck},
+		{"nothing leaks", leaksNoted},
 	}
 }
 

@@ -53,6 +53,8 @@ type ledger struct {
 	unlooked   map[int32]bool // sessions whose recording nobody looked at; filled by findUnlooked
 	routes     routes         // filled by findRoutes
 	authAway   []span         // filled by findAuthAway
+	metrics    map[string]scraped
+	podSweeps  map[int32]sweep // filled when asked
 	audits     int
 	probes     int
 	last       time.Duration // of everything
@@ -106,6 +108,7 @@ func newLedger() *ledger {
 		podIndex: map[string]int32{}, nodes: map[string][]nodeChange{}, endpoints: map[string]map[string]steps{},
 		replicas: map[string]replicaSteps{}, agents: map[string][]agentChange{}, entries: map[string]*phase{},
 		streams: map[string][]streamSample{}, sweeps: map[matcher]sweep{}, loadBegan: -1,
+		metrics: map[string]scraped{}, podSweeps: map[int32]sweep{},
 	}
 }
 
@@ -166,6 +169,8 @@ func (l *ledger) addObservation(e history.Event) {
 		l.blind = append(l.blind, blindSpot{d.What, span{d.From, d.Until}, d.Error})
 	case history.Audit:
 		l.audits++
+	case history.Metrics:
+		l.addMetrics(e.At, d)
 	default:
 		l.addAction(e)
 	}

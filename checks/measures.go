@@ -38,6 +38,7 @@ type Measures struct {
 	Faults            []FaultRow
 	Rollouts          []RolloutRow
 	Validity          []Validity
+	Metrics           map[string]map[string]MetricRow // component, name
 
 	l          *ledger
 	components []*component
@@ -79,6 +80,7 @@ func Measure(expect Expect, src Source) *Measures {
 	}
 	m.LatencyBy, m.Opening = l.latencyTable(), l.openingTable()
 	m.Faults, m.Rollouts = l.faultRows(), l.rolloutRows()
+	m.Metrics = l.metricTable()
 	m.Validity = validate(m)
 	return m
 }

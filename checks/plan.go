@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"shakedown.dev/shakedown/checks/gates"
+	"shakedown.dev/shakedown/history/metrics"
 	"shakedown.dev/shakedown/scenarios"
 )
 
@@ -47,7 +48,7 @@ func plannedEntry(s scenarios.Step) (PlannedEntry, bool) {
 func Names(n scenarios.Names) gates.Names {
 	return gates.Names{
 		Components: []string{"auth", "proxy", "agent"},
-		Phases:     n.Entries, Streams: n.Streams, Kinds: n.Kinds,
+		Phases:     n.Entries, Streams: n.Streams, Kinds: n.Kinds, Metrics: metrics.Names(),
 	}
 }
 

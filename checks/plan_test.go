@@ -12,6 +12,7 @@ import (
 
 	"shakedown.dev/shakedown/checks/gates"
 	"shakedown.dev/shakedown/history"
+	"shakedown.dev/shakedown/history/metrics"
 	"shakedown.dev/shakedown/scenarios"
 )
 
@@ -62,7 +63,7 @@ func TestFromPlan(t *testing.T) {
 	}
 	want := Expect{
 		Gates:   []gates.Gate{{Name: "g", Expr: "sessions.dropped == 0"}},
-		Names:   gates.Names{Components: []string{"auth", "proxy", "agent"}, Phases: []string{"warmup", "up", "kill", "mend"}, Streams: []string{"terminals"}, Kinds: []string{"ssh"}},
+		Names:   gates.Names{Components: []string{"auth", "proxy", "agent"}, Phases: []string{"warmup", "up", "kill", "mend"}, Streams: []string{"terminals"}, Kinds: []string{"ssh"}, Metrics: metrics.Names()},
 		Entries: []PlannedEntry{{Name: "up", Action: "helmUpgrade", Rollout: true}, {Name: "kill", Action: "podDelete", OrElse: "skip"}},
 	}
 	if diff := cmp.Diff(want, FromPlan(p)); diff != "" {

@@ -110,6 +110,7 @@ func (t *trial) underLoad(ctx context.Context) (err error) {
 	defer stop()
 	go t.system.wallet.Keep(renew, t.Log)
 	go t.targets.follow(renew)
+	defer t.scrape(ctx)() // to after the sessions' end: what they left behind shows only then
 	t.keeper.Planned(t.plan.Timeline)
 	t.engine.Start(ctx)
 	defer func() { err = errors.Join(err, t.settle(ctx)) }()

@@ -40,6 +40,8 @@ type Filter struct {
 	Stream, Kind  string
 	Mode, Storage string // recordings: node, node-sync, proxy, proxy-sync; where the holder keeps them
 	Holder        string // recordings: how the holder ended: alive, deleted, killed, evicted, node-lost
+	Metric        string // metrics: its name
+	Component     string // metrics: of the pods
 }
 
 // Data is what a gate may ask. An error means that the value does not exist (no sample in the
@@ -52,6 +54,7 @@ type Data interface {
 	Latency(name string, w Window) (Latency, error)
 	Goodput(f Filter, w Window) (Goodput, error)
 	Recovery() (Recovery, error)
+	Metric(f Filter, w Window) (Metric, error)
 }
 
 // Capacity of one component over a window; times in seconds.

@@ -130,6 +130,10 @@ func (x *explainer) call(e ast.Expr) *types.Type {
 		x.literal(e, call.Args()[1], "stream or kind of session", append(slices.Clone(x.names.Streams), x.names.Kinds...))
 		return x.vocab.results["latency"]
 	}
+	if name == "@metricsOf" {
+		x.literal(e, call.Args()[1], "metric", x.names.Metrics)
+		return x.vocab.results["metrics"]
+	}
 	if t, ok := x.vocab.results[name]; ok {
 		x.conditionArgument(e, call)
 		return t

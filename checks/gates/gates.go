@@ -28,6 +28,7 @@ type Names struct {
 	Phases     []string // names of timeline entries
 	Streams    []string // names of load entries
 	Kinds      []string // kinds of session: ssh, kube-exec
+	Metrics    []string // names of metrics that pods are scraped for
 }
 
 // Problem is one mistake in one expression. Line and Column count from 1 within the expression.

@@ -2,6 +2,7 @@ package gates
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ var names = Names{
 	Phases:     []string{"warmup", "rollout", "drain", "recovery"},
 	Streams:    []string{"terminals", "kubectl"},
 	Kinds:      []string{"ssh", "kube-exec"},
+	Metrics:    []string{"go_goroutines", "process_resident_memory_bytes", "audit_failed_emit_events"},
 }
 
 // fakeData answers from tables; a window without an entry has no samples.
@@ -73,6 +75,16 @@ func (f fakeData) Goodput(Filter, Window) (Goodput, error) {
 
 func (f fakeData) Recovery() (Recovery, error) { return f.recovery, nil }
 
+func (f fakeData) Metric(flt Filter, w Window) (Metric, error) {
+	switch {
+	case flt.Component == "auth":
+		return Metric{}, fmt.Errorf("%s of auth: %w", flt.Metric, ErrNoSamples)
+	case w.Kind == During:
+		return Metric{Count: 20, Max: 90, PerSession: math.NaN()}, nil
+	}
+	return Metric{Count: 60, Pods: 3, Max: 120, Growth: 30, PerSession: 2}, nil
+}
+
 func data() fakeData {
 	return fakeData{
 		sessions: map[string]Sessions{
@@ -128,6 +140,11 @@ func TestEval(t *testing.T) {
 		{"exactly what some of the pending ones would make it", `recordings.mode("proxy-sync").missing == 3`, data(), Inconclusive, int64(2), margin(-1)},
 		{"no recording could turn what the sessions fail", `recordings.mode("node-sync").missing == 0 && sessions.dropped == 0`, data(), Fail, `recordings.mode("node-sync").missing = 0, sessions.dropped = 7`, margin(-7)},
 		{"seconds below a share", "capacity.proxy.secondsBelow(0.5) <= 6.0", data(), Pass, 5.0, margin(1)},
+		{"a metric of all pods", `metrics("go_goroutines").max <= 150`, data(), Pass, 120.0, margin(30)},
+		{"what sessions leave behind in the proxies", `metrics("go_goroutines").of("proxy").perSession < 0.5`, data(), Fail, 2.0, margin(-1.5)},
+		{"a metric within a window, behind the field", `metrics("go_goroutines").max.during("warmup") < 100`, data(), Pass, 90.0, margin(10)},
+		{"a metric that no pod gave is inconclusive, not zero", `metrics("audit_failed_emit_events").of("auth").increase == 0.0`, data(), Inconclusive, nil, nil},
+		{"too few sessions to tell what they leave behind", `metrics("go_goroutines").during("warmup").perSession < 0.5`, data(), Inconclusive, nil, nil},
 		{"recovery in time passes", "recovery.seconds <= 60", data(), Pass, 31.0, margin(29)},
 		{"no recovery for longer than the bound fails", "recovery.seconds <= 60", unrecovered, Fail, 90.0, margin(-30)},
 		{"no recovery, but not watched for as long as the bound, is inconclusive", "recovery.seconds <= 120", unrecovered, Inconclusive, 90.0, margin(30)},

@@ -29,7 +29,7 @@ type narrowing struct {
 }
 
 func narrowings() []narrowing {
-	windowed := []string{tCapacity, tSessions, tRecordings, tLatency, tGoodput}
+	windowed := []string{tCapacity, tSessions, tRecordings, tLatency, tGoodput, tMetric}
 	phases := func(n Names) []string { return n.Phases }
 	return []narrowing{
 		{"during", windowed, phases, "phase", func(w *Window, _ *Filter, s string) { *w = Window{Kind: During, Phase: s} }},
@@ -42,6 +42,7 @@ func narrowings() []narrowing {
 		{"mode", []string{tRecordings}, func(Names) []string { return RecordingModes() }, "recording mode",
 			func(_ *Window, f *Filter, s string) { f.Mode = s }},
 		{"storage", []string{tRecordings}, nil, "storage", func(_ *Window, f *Filter, s string) { f.Storage = s }},
+		{"of", []string{tMetric}, func(n Names) []string { return n.Components }, "component", func(_ *Window, f *Filter, s string) { f.Component = s }},
 		{"holder", []string{tRecordings}, func(Names) []string { return HolderEnds() }, "end of a holder",
 			func(_ *Window, f *Filter, s string) { f.Holder = s }},
 	}
@@ -71,17 +72,17 @@ func gateVocabulary(names Names) vocabulary {
 	}
 	methods[tCapacity]["secondsBelow"] = ""
 	macros = append(macros, hoist("after", 2))
-	fns = append(fns, latencyFunction(), secondsBelowFunction())
+	fns = append(fns, latencyFunction(), metricsFunction(), secondsBelowFunction())
 	return vocabulary{
 		objects: gateObjects(names, methods),
 		variables: map[string]*types.Type{
 			"capacity": cel.ObjectType(tCapacities), "sessions": cel.ObjectType(tSessions),
 			"recordings": cel.ObjectType(tRecordings), "goodput": cel.ObjectType(tGoodput),
-			"recovery": cel.ObjectType(tRecovery), hiddenLatency: cel.DynType,
+			"recovery": cel.ObjectType(tRecovery), hiddenLatency: cel.DynType, hiddenMetrics: cel.DynType,
 		},
 		functions: fns,
-		results:   map[string]*types.Type{"latency": cel.ObjectType(tLatency)},
-		macros:    append(macros, latencyMacro()),
+		results:   map[string]*types.Type{"latency": cel.ObjectType(tLatency), "metrics": cel.ObjectType(tMetric)},
+		macros:    append(macros, latencyMacro(), metricsMacro()),
 	}
 }
 
@@ -98,6 +99,7 @@ func gateObjects(names Names, methods map[string]map[string]string) []objectType
 		structType[Latency](tLatency, methods[tLatency]),
 		structType[Goodput](tGoodput, methods[tGoodput]),
 		structType[Recovery](tRecovery, nil),
+		structType[Metric](tMetric, methods[tMetric]),
 	}
 }
 

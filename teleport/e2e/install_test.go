@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"shakedown.dev/shakedown/history/metrics"
 	"shakedown.dev/shakedown/teleport/agents"
 	"shakedown.dev/shakedown/teleport/audit"
 	"shakedown.dev/shakedown/teleport/helm"
@@ -237,7 +238,7 @@ func (w world) open(t *testing.T, client *ssh.Client, proxy ssh.Proxy, node stri
 
 func (w world) metrics(t *testing.T, proxies []pods.Pod) {
 	t.Helper()
-	scraper := pods.NewScraper(w.cluster.DialContext, pods.Names()...)
+	scraper := pods.NewScraper(w.cluster.DialContext, metrics.Names()...)
 	for _, p := range proxies {
 		samples, err := scraper.Pod(t.Context(), p)
 		if err != nil || samples["process_resident_memory_bytes"] == 0 || samples["teleport_reverse_tunnels_connected"] == 0 {

@@ -1,6 +1,8 @@
 package pods
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,45 +18,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
-
-// Metric is a metric that matters, by the name Teleport gives it.
-type Metric struct {
-	Name    string
-	Of      string // component that has it; empty: all
-	Meaning string
-}
-
-// Metrics are the metrics that matter, as Teleport 13 names them: most without any prefix.
-func Metrics() []Metric {
-	return []Metric{
-		{"server_interactive_sessions_total", "", "sessions held now, on the host that records them"},
-		{"proxy_ssh_sessions_total", Proxy, "SSH sessions that go through the proxy now"},
-		{"user_max_concurrent_sessions_hit_total", "", "sessions refused for a user's limit"},
-		{"teleport_connect_to_node_attempts_total", Proxy, "dials to nodes"},
-		{"failed_connect_to_node_attempts_total", Proxy, "dials to nodes that failed"},
-		{"proxy_connection_limit_exceeded_total", Proxy, "connections refused for a limit by client address"},
-		{"teleport_reverse_tunnels_connected", Proxy, "agents' tunnels that end here"},
-		{"proxy_missing_ssh_tunnels", Proxy, "tunnels that agents should have here and have not"},
-		{"teleport_connected_resources", Auth, "resources that keep themselves alive here"},
-		{"teleport_registered_servers", Auth, "servers registered, by version"},
-		{"heartbeat_connections_received_total", Auth, "heartbeats received"},
-		{"heartbeats_missed_total", Auth, "heartbeats missed in the last round"},
-		{"process_state", "", "0 ok, 1 recovering, 2 degraded, 3 starting"},
-		{"audit_failed_emit_events", "", "audit events that were lost"},
-		{"teleport_audit_emit_events", "", "audit events emitted"},
-		{"teleport_incomplete_session_uploads_total", "", "recordings waiting to be completed; counted every five minutes"},
-		{"backend_write_requests_total", Auth, "writes to storage"},
-		{"backend_write_requests_failed_total", Auth, "writes to storage that failed"},
-		{"backend_read_requests_failed_total", Auth, "reads from storage that failed"},
-		{"auth_generate_requests", Auth, "certificate requests in work"},
-		{"auth_generate_requests_throttled_total", Auth, "certificate requests refused for their rate"},
-		{"teleport_cache_stale_events", "", "events that came too late for a cache"},
-		{"go_goroutines", "", "goroutines"},
-		{"process_open_fds", "", "open file descriptors"},
-		{"process_resident_memory_bytes", "", "resident memory"},
-		{"process_cpu_seconds_total", "", "CPU time used"},
-	}
-}
 
 // Samples are the values of one scrape, series of one name summed up; of histograms and summaries the count, as
 // NAME_count, and the sum, as NAME_sum.
@@ -84,18 +48,22 @@ func NewScraper(dial func(ctx context.Context, network, address string) (net.Con
 	}
 }
 
-// Names gives the names of Metrics, for NewScraper.
-func Names() []string {
-	var out []string
-	for _, m := range Metrics() {
-		out = append(out, m.Name)
-	}
-	return out
-}
-
 // Pod scrapes a pod's first diagnostic port.
-func (s *Scraper) Pod(ctx context.Context, p Pod) (Samples, error) {
-	return s.URL(ctx, "http://"+net.JoinHostPort(p.IP, DiagPort)+"/metrics")
+func (s *Scraper) Pod(ctx context.Context, p Pod) (Samples, error) { return s.Processes(ctx, p, 1) }
+
+// Processes scrapes the diagnostic ports of a pod with n processes, whose ports follow each other, and adds them up.
+func (s *Scraper) Processes(ctx context.Context, p Pod, n int) (Samples, error) {
+	all := Samples{}
+	for i := range n {
+		one, err := s.URL(ctx, "http://"+net.JoinHostPort(p.IP, strconv.Itoa(firstDiagPort+i))+"/metrics")
+		if err != nil {
+			return nil, err
+		}
+		for name, v := range one {
+			all[name] += v
+		}
+	}
+	return all, nil
 }
 
 // URL scrapes a page of metrics.
@@ -120,8 +88,12 @@ func (s *Scraper) URL(ctx context.Context, url string) (Samples, error) {
 }
 
 func (s *Scraper) parse(r io.Reader) (Samples, error) {
+	text, err := s.cut(r)
+	if err != nil {
+		return nil, err
+	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(r)
+	families, err := parser.TextToMetricFamilies(text)
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +107,45 @@ func (s *Scraper) parse(r io.Reader) (Samples, error) {
 		}
 	}
 	return out, nil
+}
+
+// cut leaves out the lines of other metrics before they are parsed: a page of Teleport's has thousands, and parsing
+// them all each second would be a load of its own.
+func (s *Scraper) cut(r io.Reader) (io.Reader, error) {
+	if len(s.only) == 0 {
+		return r, nil
+	}
+	var kept bytes.Buffer
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxScrape)
+	for lines.Scan() {
+		if line := lines.Bytes(); s.wanted(line) {
+			kept.Write(line)
+			kept.WriteByte('\n')
+		}
+	}
+	return &kept, lines.Err()
+}
+
+func (s *Scraper) wanted(line []byte) bool {
+	if rest, comment := bytes.CutPrefix(line, []byte("# TYPE ")); comment {
+		line = rest
+	} else if len(line) > 0 && line[0] == '#' {
+		return false
+	}
+	name := line
+	if i := bytes.IndexAny(line, "{ "); i >= 0 {
+		name = line[:i]
+	}
+	if s.only[string(name)] {
+		return true
+	}
+	for _, part := range []string{"_count", "_sum", "_bucket"} {
+		if whole, ok := bytes.CutSuffix(name, []byte(part)); ok && s.only[string(whole)] {
+			return true
+		}
+	}
+	return false
 }
 
 func (s Samples) add(name string, m *dto.Metric) {

@@ -34,6 +34,9 @@ const (
 	DiagPort = "3000"
 )
 
+// firstDiagPort is DiagPort as a number: further processes of an agent's pod have the ports after it.
+const firstDiagPort = 3000
+
 // Pod is one pod of the installation.
 type Pod struct {
 	Name, Namespace, UID string
