@@ -168,11 +168,13 @@ func (w World) allReady(ctx context.Context, owners []owner) (string, error) {
 		if apierrors.IsNotFound(err) && o.namespace != w.Namespace {
 			continue // others take their own things away while we work
 		}
-		if err == nil && n.Ready < n.Want {
-			err = fmt.Errorf("%s has %d of %d ready", o, n.Ready, n.Want)
+		if err != nil {
+			errs = append(errs, err)
+			continue
 		}
+		text, err := w.readyOrWorking(ctx, o, n)
 		errs = append(errs, err)
-		said = append(said, fmt.Sprintf("%s has %d of %d ready", o, n.Ready, n.Want))
+		said = append(said, text)
 	}
 	return strings.Join(said, ", "), errors.Join(errs...)
 }

@@ -28,6 +28,8 @@ type World struct {
 	Cluster clusters.Cluster
 	// Sessions counts the sessions that each pod carries now, for by: mostSessions.
 	Sessions func() map[types.UID]int
+	// Works knows of pods that are not ready and do their work all the same; they count as healed. Nil: none.
+	Works Works
 	// Leader is the pod of a component that leads, for by: leader.
 	Leader func(ctx context.Context, component string) (types.UID, error)
 }

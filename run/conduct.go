@@ -110,6 +110,7 @@ func (t *trial) underLoad(ctx context.Context) (err error) {
 	defer stop()
 	go t.system.wallet.Keep(renew, t.Log)
 	go t.targets.follow(renew)
+	go t.targets.keepReaching(renew)
 	defer t.scrape(ctx)() // to after the sessions' end: what they left behind shows only then
 	t.keeper.Planned(t.plan.Timeline)
 	t.engine.Start(ctx)
@@ -156,7 +157,7 @@ func (t *trial) prepareLoad() error {
 		World: chaos.World{
 			Client: t.system.client, REST: t.system.config, Namespace: t.plan.Teleport.Namespace, Run: t.env.Run,
 			Labels:  map[string]string{pods.Agent: pods.Selector(agentsRelease, pods.Agent)},
-			Cluster: t.cluster,
+			Cluster: t.cluster, Works: t.targets.works,
 		},
 		Undo: t.undo, Record: t.state.Record, Health: func(context.Context) error { return t.state.Well() }, Log: t.Log,
 	}

@@ -28,6 +28,8 @@ type targets struct {
 	mu       sync.Mutex
 	agents   []history.Agent // registered, whether or not their pods still live
 	controls []control       // likewise, beside Teleport
+
+	reached reached // pods that are not ready and whose agents answer
 }
 
 // control is one agent of the control arm.
@@ -87,10 +89,10 @@ func (g *targets) Agents() []history.Agent {
 	return out
 }
 
-// stays says whether the agent's pod is ready and is not being ended.
+// stays says whether the agent's pod is ready, or can be reached all the same, and is not being ended.
 func (g *targets) stays(a history.Agent) bool {
 	p, ok := g.state.Pod(a.Pod.UID)
-	return ok && p.Ready && !p.Terminating
+	return ok && !p.Terminating && (p.Ready || g.reached.lately(p.UID))
 }
 
 // KubePods implements load.Targets: kube-exec sessions run in the agents' pods.
@@ -103,7 +105,7 @@ func (g *targets) Controls() []load.Control {
 	g.mu.Unlock()
 	var out []load.Control
 	for _, c := range all {
-		if g.stays(c.agent) {
+		if g.there(c.agent.Pod.UID) { // whatever it says of itself: it is dialled without Teleport
 			out = append(out, c.Control)
 		}
 	}
@@ -135,12 +137,15 @@ func of(nodes []tctl.Node, fleet string) []tctl.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n tctl.Node) bool { return n.Labels[fleetLabel] != fleet })
 }
 
-// unknown says whether a ready agent pod has no agents that are known yet.
+// neverReady is when an agent's pod that is not ready yet is looked for among those that registered.
+const neverReady = 20 * time.Second
+
+// unknown says whether an agent pod has agents that are not known yet.
 func (g *targets) unknown() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.state.List(pods.Agent) {
-		if p.Ready && !p.Terminating && !g.known(p) {
+		if (p.Ready || time.Since(p.Created) > neverReady) && !p.Terminating && !g.known(p) {
 			return true
 		}
 	}
