@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -101,11 +102,17 @@ func (s *system) install(ctx context.Context, runID, private string, step func(s
 	}
 	fleet := s.fleet(t.Agents.Pods, t.Agents.PerPod, false)
 	return step(fmt.Sprintf("Waiting for %d agents", fleet.Count()), func() error {
-		var err error
-		if s.control, err = s.installFleet(ctx, controlRelease, s.fleet(1, 1, true)); err != nil {
+		// Both at once: neither needs the other.
+		var both errgroup.Group
+		both.Go(func() (err error) {
+			s.control, err = s.installFleet(ctx, controlRelease, s.fleet(1, 1, true))
 			return err
-		}
-		if s.agents, err = s.installFleet(ctx, agentsRelease, fleet); err != nil {
+		})
+		both.Go(func() (err error) {
+			s.agents, err = s.installFleet(ctx, agentsRelease, fleet)
+			return err
+		})
+		if err := both.Wait(); err != nil {
 			return err
 		}
 		return s.awaitTunnels(ctx, fleet)
@@ -239,9 +246,9 @@ func (s *system) fleet(podCount, perPod int, direct bool) agents.Fleet {
 // control arm has no planted faults: it is what they are held against.
 func (s *system) standinAgents(control bool) helm.Values {
 	v := helm.Values{"extraEnv": []any{helm.Values{"name": "STANDIN_SHELL", "value": "echo"}}}
-	keys := []string{"behaveAs", "timeFactor", "faults"}
+	keys := []string{"behaveAs", "timeFactor", "tunnelBackoff", "faults"}
 	if control {
-		keys = keys[:2]
+		keys = keys[:3]
 	}
 	for _, key := range keys {
 		if set, ok := helm.Get(s.values, "standin", key); ok {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"shakedown.dev/shakedown/standin/faults"
 	"shakedown.dev/shakedown/standin/process"
@@ -17,6 +18,7 @@ type environment struct {
 	Faults    []faults.Rule     // STANDIN_FAULTS
 	TermIs    string            // STANDIN_ENTRY_SIGNAL: QUIT, or TERM
 	Agents    int               // STANDIN_AGENTS: nodes in this one process
+	Backoff   time.Duration     // STANDIN_TUNNEL_BACKOFF: see tunnel.PoolConfig
 }
 
 func readEnvironment(get func(string) string) (environment, error) {
@@ -47,6 +49,11 @@ func readEnvironment(get func(string) string) (environment, error) {
 	if v := get("STANDIN_AGENTS"); v != "" {
 		if e.Agents, err = strconv.Atoi(v); err != nil || e.Agents < 1 {
 			return e, fmt.Errorf("STANDIN_AGENTS: %q is not a whole number from 1", v)
+		}
+	}
+	if v := get("STANDIN_TUNNEL_BACKOFF"); v != "" {
+		if e.Backoff, err = time.ParseDuration(v); err != nil || e.Backoff <= 0 {
+			return e, fmt.Errorf("STANDIN_TUNNEL_BACKOFF: %q is not a duration above zero, such as 500ms", v)
 		}
 	}
 	return e, nil

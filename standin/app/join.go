@@ -68,7 +68,8 @@ func (d *daemon) tryMember(ctx context.Context, m member, local *auth.Auth) erro
 	svc, err := m.new(process.Env{
 		Config: m.cfg, Auth: client, Behaviour: d.env.Behaviour, Faults: d.faults, Metrics: d.registry,
 		Log: d.log.With("component", m.name), Scale: d.env.Scale, Insecure: d.options.Insecure,
-		Heartbeat: func(_ string, err error) { d.health.Heartbeat(m.name, err) },
+		TunnelBackoff: d.env.Backoff,
+		Heartbeat:     func(_ string, err error) { d.health.Heartbeat(m.name, err) },
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s: %w: %w", d.config.Path, errConfig, err), client.Close())

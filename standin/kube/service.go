@@ -68,7 +68,7 @@ func New(env process.Env) (process.Service, error) {
 		s.pool = tunnel.NewPool(tunnel.PoolConfig{
 			UUID: id.HostUUID, Version: env.Behaviour.Version, HostKey: id.SSH, HostCAs: node.HostCAs(env.Auth),
 			Dial:   tunnel.Dialer{ProxyAddr: env.Config.Global.ProxyServer, Insecure: env.Insecure}.Dial,
-			Handle: s.handle, KeepAlive: s.cluster.Get().KeepAlive, Log: env.Log,
+			Handle: s.handle, KeepAlive: s.cluster.Get().KeepAlive, Backoff: env.TunnelBackoff, Log: env.Log,
 		})
 	}
 	return s, nil

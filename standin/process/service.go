@@ -36,6 +36,8 @@ type Env struct {
 	Scale     Scale
 	// Insecure is --insecure: the proxy's web certificate is not verified.
 	Insecure bool
+	// TunnelBackoff is the longest wait between two tries to meet a proxy; zero is the real program's.
+	TunnelBackoff time.Duration
 	// Heartbeat feeds /readyz: call it after every try to announce the service,
 	// with the error or nil, at least every Scale.Of(HeartbeatCheck).
 	Heartbeat func(component string, err error)

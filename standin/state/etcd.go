@@ -13,6 +13,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"shakedown.dev/shakedown/standin/config"
 )
@@ -44,6 +46,11 @@ func OpenEtcd(s config.Storage) (*Etcd, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: s.Peers, DialTimeout: etcdTimeout, TLS: tlsConfig,
 		Username: s.Username, Password: password, Logger: zap.NewNop(),
+		// The default waits up to two minutes between tries; auth and etcd often start together.
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: etcdTimeout,
+		})},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open etcd backend: %w", err)

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -22,6 +23,7 @@ type PoolConfig struct {
 	Dial      func(context.Context) (net.Conn, error) // to the proxies' common address
 	Handle    func(context.Context, net.Conn)         // serves one connection opened by a proxy; blocks until it is over
 	KeepAlive time.Duration
+	Backoff   time.Duration // the longest between two tries; zero: 8 s, as the real program
 	Log       *slog.Logger
 }
 
@@ -44,7 +46,8 @@ func NewPool(cfg PoolConfig) *Pool {
 // Run connects agents until ctx ends, then waits for them to end.
 func (p *Pool) Run(ctx context.Context) {
 	defer p.agents.Wait()
-	backoff := linear{step: backoffStep, max: maxBackoff}
+	longest := cmp.Or(p.cfg.Backoff, maxBackoff)
+	backoff := linear{step: min(backoffStep, longest), max: longest}
 	for {
 		if !p.waitWanted(ctx) {
 			return

@@ -92,6 +92,9 @@ spec:
 - {name: STANDIN_BEHAVE_AS, value: {{ $v.standin.behaveAs | quote }}}
 - {name: STANDIN_ENTRY_SIGNAL, value: {{ $v.stopSignal | quote }}}
 - {name: STANDIN_TIME_FACTOR, value: {{ $v.standin.timeFactor | quote }}}
+{{- with $v.standin.tunnelBackoff }}
+- {name: STANDIN_TUNNEL_BACKOFF, value: {{ . | quote }}}
+{{- end }}
 {{- with $v.standin.faults }}
 - {name: STANDIN_FAULTS, value: {{ . | quote }}}
 {{- end }}
