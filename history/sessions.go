@@ -109,6 +109,7 @@ type Session struct {
 	ServerSession string `json:"serverSession,omitempty"` // SSH_SESSION_ID: the join key to audit and recording
 	Recorded      bool   `json:"recorded,omitempty"`      // a recording is expected
 	Lines         Lines  `json:"lines,omitzero"`
+	Answers       uint64 `json:"answers,omitempty"` // API calls that were answered, or changes that a watch told
 	BytesSent     int64  `json:"bytesSent,omitempty"`
 	BytesReceived int64  `json:"bytesReceived,omitempty"`
 	Gaps          []Gap  `json:"gaps,omitempty"` // silences longer than Bounds.Gap, in order

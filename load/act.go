@@ -23,6 +23,9 @@ func (s *session) plan() {
 // nextCheck is when the path is to be asked for a sign of life, or to be called dead.
 func (s *session) nextCheck() time.Duration {
 	k := s.drawn.Session.Keepalive.Duration()
+	if s.unasked {
+		return never
+	}
 	if s.asked == 0 {
 		return s.heard + k
 	}
@@ -34,6 +37,9 @@ func (s *session) nextAct() time.Duration {
 	if s.ended > 0 {
 		return max(s.ended+s.patience(), s.patient)
 	}
+	if s.writing {
+		return max(s.blocked+s.e.bounds.stall, s.patient)
+	}
 	if !s.over(s.now()) {
 		at := s.until
 		if s.script != nil {
@@ -44,11 +50,14 @@ func (s *session) nextAct() time.Duration {
 		}
 		return at
 	}
-	if since := s.owed(); since > 0 {
+	if since := s.owed(); since > 0 && !s.cutAnyway() {
 		return max(since+s.e.bounds.stall, s.patient)
 	}
 	return 0
 }
+
+// cutAnyway: a program without a terminal is not waited for when the run ends; what it owes it still may owe long.
+func (s *session) cutAnyway() bool { return s.cutShort && !s.how.terminal }
 
 // owed is since when the far side owes the script an answer.
 func (s *session) owed() time.Duration {
@@ -85,13 +94,16 @@ func (s *session) act() {
 
 // perform does what the script wants, and ends the session when it is over.
 func (s *session) perform(now time.Duration, certain bool) {
-	if s.writing {
-		return // the far side does not read
+	if s.writing && s.ended == 0 {
+		if now >= s.blocked+s.e.bounds.stall && certain {
+			s.stalled(now, s.blocked, "what was sent was neither taken nor answered")
+		}
+		return
 	}
 	if s.ended > 0 {
 		switch {
 		case now < s.ended+s.patience() || !certain:
-		case s.cutShort && !s.how.terminal:
+		case s.cutAnyway():
 			s.abandon("the run ended while the command ran")
 		default:
 			s.stalled(now, s.ended, "no answer to the end of its input")
@@ -106,7 +118,7 @@ func (s *session) perform(now time.Duration, certain bool) {
 		}
 		return
 	}
-	if since > 0 {
+	if since > 0 && !s.cutAnyway() {
 		if now >= since+s.e.bounds.stall && certain {
 			s.stalled(now, since, "no answer to what was typed")
 		}
@@ -122,7 +134,7 @@ func (s *session) endInput(now time.Duration) {
 		s.write([]byte(s.how.ending()))
 		return
 	}
-	s.writing = true
+	s.writing, s.blocked = true, now
 	go s.closeWrite()
 }
 
@@ -156,7 +168,7 @@ func (s *session) feed(now time.Duration) {
 
 // write sends from a goroutine of its own.
 func (s *session) write(p []byte) {
-	s.writing = true
+	s.writing, s.blocked = true, s.now()
 	go func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -169,10 +181,13 @@ func (s *session) write(p []byte) {
 
 // send writes without the lock, which is held before and after. That writing failed is seen by the reader too.
 func (s *session) send(p []byte) {
-	s.writing = true
+	s.writing, s.blocked = true, s.now()
 	s.mu.Unlock()
 	n, _ := s.link.Write(p)
 	s.mu.Lock()
 	s.writing = false
+	if s.gaveUp == 0 {
+		s.silence(s.blocked, s.now())
+	}
 	s.sent += int64(n)
 }

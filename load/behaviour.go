@@ -12,9 +12,12 @@ import (
 
 // behaviour is a row of the table of what sessions do.
 type behaviour struct {
+	name     string
 	kinds    []string
-	terminal bool // on a terminal, which Teleport records; else a command without one
+	terminal bool // on a terminal, which Teleport records; else a program or a protocol without one
 	shell    bool // the far side stays a shell; else it gives back each line
+	many     bool // several share one connection
+	buffer   int  // for what comes, in bytes; 0: 512
 	// script makes what it does once open; nil: nothing, but for keep-alives.
 	script func(scenarios.Drawn) script
 }
@@ -37,36 +40,53 @@ type script interface {
 	sent() uint64
 }
 
+// What some scripts can do besides.
+type (
+	// inspector says what is wrong with what came, when the far side ended well; empty: nothing.
+	inspector interface{ flaw() string }
+	// slow says how long to wait before reading on.
+	slow interface {
+		pause(now time.Duration) time.Duration
+	}
+	// counter says how many calls were answered, or changes came.
+	counter interface{ answers() uint64 }
+)
+
 // never is a moment that does not come.
 const never = time.Duration(1<<63 - 1)
 
 // behaviours is the table. What a scenario may say and is not here is refused by Supports.
-func behaviours(name string) (behaviour, bool) {
+func behaviours() []behaviour {
 	terminals := []string{scenarios.SSH, scenarios.KubeExec}
-	switch name {
-	case "interactive":
-		return behaviour{terminals, true, false, interactive}, true
-	case "bulk":
-		return behaviour{terminals, true, false, bulk}, true
-	case "idle":
-		return behaviour{terminals, true, false, nil}, true
-	case "command":
-		return behaviour{terminals, false, false, nil}, true
-	case "scripted":
-		return behaviour{terminals, true, true, scripted}, true
+	return []behaviour{
+		{name: "interactive", kinds: terminals, terminal: true, script: interactive},
+		{name: "bulk", kinds: terminals, terminal: true, script: bulk},
+		{name: "idle", kinds: terminals, terminal: true},
+		{name: "idle", kinds: []string{scenarios.KubePortForward}},
+		{name: "command", kinds: terminals},
+		{name: "channels", kinds: []string{scenarios.SSH}, terminal: true, many: true, script: interactive},
+		{name: "transfer", kinds: terminals, buffer: chunk, script: transfer},
+		{name: "watch", kinds: []string{scenarios.KubeWatch}, buffer: 4 << 10, script: watching},
+		{name: "calls", kinds: []string{scenarios.KubeAPI}, script: calls},
+		{name: "scripted", kinds: terminals, terminal: true, shell: true, script: scripted},
 	}
-	return behaviour{}, false
+}
+
+// behaviourOf finds a session's row.
+func behaviourOf(s scenarios.Session) (behaviour, bool) {
+	rows := behaviours()
+	i := slices.IndexFunc(rows, func(b behaviour) bool { return b.name == s.Behaviour && slices.Contains(b.kinds, s.Kind) })
+	if i < 0 {
+		return behaviour{}, false
+	}
+	return rows[i], true
 }
 
 // Supports is nil if the engine can do such a session, or says why not: for scenarios.Options.Sessions.
 func Supports(s scenarios.Session) error {
-	b, ok := behaviours(s.Behaviour)
+	_, ok := behaviourOf(s)
 	switch {
-	case !slices.Contains([]string{scenarios.SSH, scenarios.KubeExec}, s.Kind):
-		return fmt.Errorf("the load engine has no %s sessions yet: it can do ssh and kube-exec", s.Kind)
 	case !ok:
-		return fmt.Errorf("the load engine cannot do behaviour %q yet: it can do interactive, bulk, idle, command and scripted", s.Behaviour)
-	case !slices.Contains(b.kinds, s.Kind):
 		return fmt.Errorf("the load engine cannot do behaviour %q in %s sessions", s.Behaviour, s.Kind)
 	case s.Kind == scenarios.KubeExec && s.Behaviour == "command" && !s.Length.IsZero():
 		return errors.New("kube-exec commands have no length: their input cannot be ended in the protocol that Teleport speaks")
@@ -106,6 +126,8 @@ func launching(s scenarios.Session, b behaviour, token string) (what launch, fir
 		prepare = shell
 	}
 	switch {
+	case s.Behaviour == "transfer":
+		return launch{Command: transferCommand(s)}, ""
 	case !b.terminal:
 		return launch{Command: s.Command}, ""
 	case s.Kind == scenarios.KubeExec && b.shell:

@@ -30,7 +30,7 @@ func BenchmarkLine(b *testing.B) {
 	defer e.end()
 	e.base = time.Now()
 	s := &session{e: e, stream: e.streams[0], drawn: e.streams[0].plan.Session(1, 1)}
-	s.how, _ = behaviours("interactive")
+	s.how, _ = behaviourOf(s.drawn.Session)
 	s.link = &mirror{s: s}
 	s.checker = &lines.Checker{Token: lines.Token(s.drawn.Seed), Foreign: s.foreign}
 	s.entry.Do = func() {}

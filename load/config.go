@@ -36,6 +36,9 @@ type Config struct {
 	RecordingMode string
 	// CanaryUser opens the canaries through each proxy pod; nil: Users[0].
 	CanaryUser *identity.Identity
+	// Precedence puts this process before the others of the machine between Start and Stop, if it may: for when the
+	// system under test runs beside it.
+	Precedence bool
 	Log        *slog.Logger // nil: nothing is logged
 }
 
@@ -49,7 +52,8 @@ type Targets interface {
 	Service() Proxy
 	// Agents are the nodes that can be dialled through a proxy.
 	Agents() []history.Agent
-	// KubePods are containers to run kube-exec sessions in; may be empty if the plan has none.
+	// KubePods are containers for kube-exec and kube-port-forward sessions; kube-watch and kube-api sessions look in
+	// their namespaces. May be empty if the plan has none of these.
 	KubePods() []KubePod
 	// Controls are the ways beside Teleport that the control arm takes; see [DirectNode] and [PodShell].
 	Controls() []Control
@@ -69,6 +73,8 @@ type Proxy struct {
 type KubePod struct {
 	Pod    history.PodRef
 	Target kube.Target
+	// Port serves HTTP, for kube-port-forward sessions; 0: nothing there is known to.
+	Port int
 }
 
 // Control is one way of the control arm.

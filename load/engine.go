@@ -35,6 +35,7 @@ type Engine struct {
 	life     context.Context // everything else ends with it
 	end      context.CancelFunc
 	gc       int            // the collector's setting before Start
+	rank     func()         // gives this process its place back; nil: it kept it
 	workers  sync.WaitGroup // arrivals, canaries, the queue
 	sessions sync.WaitGroup
 
@@ -73,7 +74,11 @@ func New(cfg Config) (*Engine, error) {
 	if e.canary, err = e.newCanary(); err != nil {
 		return nil, err
 	}
-	e.openers = map[string]opener{scenarios.SSH: ssh, scenarios.KubeExec: &kubeOpener{users: cfg.Users, dial: cfg.Dial}}
+	kube := &kubeOpener{users: cfg.Users, dial: cfg.Dial}
+	e.openers = map[string]opener{
+		scenarios.SSH: ssh, scenarios.KubeExec: kube, scenarios.KubePortForward: portForwards{kube},
+		scenarios.KubeWatch: watches{kube}, scenarios.KubeAPI: apiCalls{kube},
+	}
 	return e, nil
 }
 
@@ -124,6 +129,9 @@ func (c Config) check() error {
 			if err := Supports(m.Session); err != nil {
 				errs = append(errs, fmt.Errorf("stream %s: %w", s.Name, err))
 			}
+			if m.Session.Behaviour == "channels" && strings.HasPrefix(recordingMode(c), "proxy") {
+				errs = append(errs, fmt.Errorf("stream %s: where a proxy records, its log knows sessions by their connections, so channels of one cannot be told apart", s.Name))
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -144,6 +152,9 @@ func (e *Engine) Start(ctx context.Context) {
 	e.life, e.end = context.WithCancel(context.WithoutCancel(ctx))
 	e.arrive, e.halt = context.WithCancel(e.life)
 	e.gc = debug.SetGCPercent(gcPercent)
+	if e.cfg.Precedence {
+		e.prioritise()
+	}
 	now := time.Now()
 	e.base = now.Add(-e.history.Since(now))
 	e.work(func() { e.queue.Run(e.life) })
@@ -156,6 +167,13 @@ func (e *Engine) Start(ctx context.Context) {
 	e.work(func() { e.control(e.life) })
 }
 
+func (e *Engine) prioritise() {
+	var err error
+	if e.rank, err = prioritise(); err != nil {
+		e.log.Debug("the generator runs at the priority of everything else", "err", err)
+	}
+}
+
 func (e *Engine) work(f func()) {
 	e.workers.Add(1)
 	go func() {
@@ -164,15 +182,17 @@ func (e *Engine) work(f func()) {
 	}()
 }
 
-// admit takes a session among those that live, or says that it is too late.
-func (e *Engine) admit(s *session) bool {
+// admit takes sessions among those that live, or says that it is too late.
+func (e *Engine) admit(all []*session) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.stopped {
 		return false
 	}
-	e.sessions.Add(1)
-	e.live[s] = struct{}{}
+	e.sessions.Add(len(all))
+	for _, s := range all {
+		e.live[s] = struct{}{}
+	}
 	return true
 }
 

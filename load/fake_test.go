@@ -361,7 +361,10 @@ func plan(s scenarios.Session, a scenarios.Arrival) *scenarios.Plan {
 func fakeEngine(p *scenarios.Plan, system opener, t Targets) (*Engine, *memory) {
 	m := newMemory()
 	e := newEngine(Config{Plan: p, History: m, Targets: t})
-	e.openers = map[string]opener{scenarios.SSH: system, scenarios.KubeExec: system}
+	e.openers = map[string]opener{}
+	for _, kind := range scenarios.SessionKinds() {
+		e.openers[kind] = system
+	}
 	e.canary = func(context.Context, Proxy, history.Agent) *openError { return nil }
 	return e, m
 }

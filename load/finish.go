@@ -47,7 +47,7 @@ const recently = 2 * time.Second
 func (s *session) close(out *history.Session, how ended) {
 	ev := evidence{
 		ending: s.ended > 0 || !s.how.terminal, cutShort: s.cutShort, want: s.drawn.Session.Exit, anyExit: s.how.shell,
-		forced: s.forced, silent: s.silent, left: s.abandoned, end: how, longest: s.longest, stall: s.e.bounds.stall,
+		flaw: s.flaw(), forced: s.forced, silent: s.silent, left: s.abandoned, end: how, longest: s.longest, stall: s.e.bounds.stall,
 	}
 	if s.forced != nil {
 		ev.end = *s.forced
@@ -115,6 +115,14 @@ func (s *session) expired() bool {
 	return id != nil && id.Expired(time.Now(), 0)
 }
 
+// flaw is what the script says is wrong with what came.
+func (s *session) flaw() string {
+	if i, ok := s.script.(inspector); ok {
+		return i.flaw()
+	}
+	return ""
+}
+
 // summary is the session as far as it is known, without how it ended.
 func (s *session) summary(end time.Duration) history.Session {
 	out := s.about()
@@ -123,9 +131,15 @@ func (s *session) summary(end time.Duration) history.Session {
 	if s.link != nil {
 		out.Phases = s.phases()
 		out.Local, out.Remote = s.link.Addresses()
+		if l, ok := s.link.(interface{ Received() int64 }); ok {
+			out.BytesReceived = l.Received()
+		}
 	}
 	if s.checker != nil {
 		out.Lines = s.lines()
+	}
+	if c, ok := s.script.(counter); ok {
+		out.Answers = c.answers()
 	}
 	return out
 }
@@ -134,7 +148,7 @@ func (s *session) summary(end time.Duration) history.Session {
 func (s *session) about() history.Session {
 	session := s.drawn.Session
 	out := history.Session{
-		ID: s.stream.id(s.drawn.N), Stream: s.stream.plan.Name, Type: session.Kind, Behaviour: session.Behaviour,
+		ID: s.id, Stream: s.stream.plan.Name, Type: session.Kind, Behaviour: session.Behaviour,
 		User: s.e.userName(s.to.User), Due: s.due, Proxy: s.to.Proxy.Pod, ProxyHow: s.e.proxyHow(),
 		Agent: s.to.Node, ServerSession: s.server, Recorded: s.recorded(),
 	}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"shakedown.dev/shakedown/history"
@@ -31,7 +32,7 @@ func (s *session) alive(now time.Duration, certain bool) bool {
 		s.gaveUp = now // so that nothing else is begun meanwhile
 		go s.lost()
 		return false
-	case s.asked == 0 && now >= s.heard+k:
+	case s.asked == 0 && !s.unasked && now >= s.heard+k:
 		s.asked = now
 		s.e.work(s.ping)
 	}
@@ -43,6 +44,11 @@ func (s *session) ping() {
 	err := s.link.Ping(s.e.life)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if errors.Is(err, errors.ErrUnsupported) {
+		s.unasked, s.asked = true, 0 // only what it says by itself will tell
+		s.plan()
+		return
+	}
 	if err != nil || s.state == over {
 		return // the reader sees it too, or the path is silent
 	}

@@ -16,6 +16,7 @@ type evidence struct {
 	want     int  // exit status that a clean end has
 	anyExit  bool // any exit status is clean: a script's last command may fail
 
+	flaw   string // what is wrong with what came, by the script
 	forced *ended // why we gave the session up; nil: the far side ended it
 	silent bool   // given up because an answer was owed for too long
 	left   bool   // given up because the run was over
@@ -60,6 +61,8 @@ func (e evidence) judge() judgement {
 			j.cut = history.CutMessage
 		}
 		j.reason = join(fmt.Sprintf("%s, expected status %d", e.end.status(), e.want), e.end.said(e.words))
+	case e.flaw != "" && !e.cutShort:
+		j.class, j.cut, j.reason = history.Dropped, history.CutProtocol, e.flaw
 	case e.stall > 0 && e.longest >= e.stall:
 		j.class = history.Stalled
 		j.reason = fmt.Sprintf("silent for %s, then ended by itself", e.longest.Round(time.Millisecond))

@@ -117,7 +117,10 @@ func (e *Engine) finished(s *session, out history.Session) {
 	}
 	e.ledger.add(e, out)
 	s.stream.ended.Add(1)
-	s.stream.replace(out.Class)
+	if class, last := s.on.leave(out.Class); last {
+		s.stream.left.Add(1)
+		s.stream.replace(class)
+	}
 	e.sessions.Done()
 }
 

@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"io"
+	"time"
 
 	"shakedown.dev/shakedown/history"
 )
@@ -38,13 +39,17 @@ type route struct {
 	User  int
 	Proxy Proxy
 	Node  history.Agent // of ssh sessions
-	Pod   KubePod       // of kube-exec sessions
+	Pod   KubePod       // of kube-exec and kube-port-forward sessions
+	// Namespace is where kube-watch and kube-api sessions look; empty: default.
+	Namespace string
 }
 
 // launch says what the far side is to run.
 type launch struct {
 	Terminal bool
-	Command  string // for the shell; empty: the login shell
+	Command  string        // for the shell; empty: the login shell
+	Length   time.Duration // how long it may last at most; 0: not known
+	On       *bundle       // the connection to share; nil: it gets one of its own
 }
 
 // opener opens the sessions of one kind. Every error is a *openError. ctx bounds the opening, not the session.

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -19,6 +20,8 @@ type session struct {
 	stream *stream
 	drawn  scenarios.Drawn
 	how    behaviour
+	id     string
+	on     *bundle // the connection that it shares; nil: it has one of its own
 	to     route
 	first  string // what is typed to make the far side ready
 
@@ -36,7 +39,9 @@ type session struct {
 	heard     time.Duration // when anything last came
 	asked     time.Duration // when the keep-alive that waits was sent; 0: none waits
 	ended     time.Duration // when the input was ended; 0: not yet
+	unasked   bool          // the protocol has no question for a sign of life
 	planned   time.Duration // when act was to be called next
+	blocked   time.Duration // since when the write under way waits
 	patient   time.Duration // until when nothing is given up, because this program was late itself
 	writing   bool          // a write is under way
 	cutShort  bool
@@ -79,6 +84,7 @@ func (s *session) dial(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.drawn.Session.Timeout.Duration())
 	defer cancel()
 	what, first := launching(s.drawn.Session, s.how, lines.Token(s.drawn.Seed))
+	what.On, what.Length = s.on, s.drawn.Length
 	l, err := s.e.openers[s.drawn.Session.Kind].open(ctx, s.to, what)
 	if err != nil {
 		s.refuse(err)
@@ -121,11 +127,15 @@ func (s *session) begin(now time.Duration) {
 
 // read takes what comes until the session is over. It is the session's only goroutine of its own.
 func (s *session) read() {
-	buf := make([]byte, 512)
+	buf := make([]byte, cmp.Or(s.how.buffer, 512))
+	slow, _ := s.script.(slow)
 	for {
 		n, err := s.link.Read(buf)
 		if n > 0 {
 			s.take(buf[:n])
+		}
+		if slow != nil && err == nil {
+			sleep(s.e.life, slow.pause(s.now()))
 		}
 		if err != nil {
 			s.finish()
@@ -140,14 +150,18 @@ func (s *session) take(p []byte) {
 	now := s.now()
 	s.hear(now)
 	s.received += int64(len(p))
-	if s.state == over || s.checker == nil {
+	if s.state == over {
 		return
 	}
 	wasOpen := s.state == opened
-	_, _ = s.checker.Write(p)
+	var tally *lines.Tally
+	if s.checker != nil {
+		_, _ = s.checker.Write(p)
+		tally = &s.checker.Tally
+	}
 	if wasOpen && s.script != nil {
 		before := s.script.owed()
-		s.script.output(now, p, &s.checker.Tally)
+		s.script.output(now, p, tally)
 		if before > 0 && s.script.owed() != before {
 			s.silence(before, now)
 		}

@@ -28,6 +28,9 @@ func newSSHOpener(users []*identity.Identity, dial ssh.DialFunc, timeout time.Du
 }
 
 func (o *sshOpener) open(ctx context.Context, to route, what launch) (link, error) {
+	if what.On != nil {
+		return o.share(ctx, to, what)
+	}
 	start := ssh.Start{PTY: what.Terminal, Command: what.Command}
 	s, err := o.clients[to.User].Open(ctx, to.Proxy.SSH, ssh.Target{Node: to.Node.UUID}, start)
 	if err != nil {

@@ -33,6 +33,9 @@ func (e *Engine) Stop(ctx context.Context) Stats {
 	e.end()
 	e.workers.Wait()
 	debug.SetGCPercent(e.gc)
+	if e.rank != nil {
+		e.rank()
+	}
 	return e.Stats()
 }
 

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,8 +121,22 @@ func TestConfigIsChecked(t *testing.T) {
 	if _, err := New(Config{}); err == nil {
 		t.Error("nothing is configured, and nothing is wrong")
 	}
-	p := plan(scenarios.Session{Behaviour: "channels"}, scenarios.Arrival{Open: constant(1)})
-	if err := (Config{Plan: p, History: newMemory(), Targets: someTargets(), Users: make([]*identity.Identity, 1)}).check(); err == nil {
-		t.Error("an engine that cannot do the plan's sessions")
+	channels := scenarios.Session{Behaviour: "channels", Channels: 2}
+	tests := []struct {
+		because string
+		session scenarios.Session
+		mode    string
+		says    string // empty: it is right
+	}{
+		{"no such behaviour", scenarios.Session{Behaviour: "juggle"}, "", "cannot do"},
+		{"channels, recorded at the node", channels, "node-sync", ""},
+		{"channels, recorded at the proxy", channels, "proxy", "cannot be told apart"},
+	}
+	for _, tt := range tests {
+		p := plan(tt.session, scenarios.Arrival{Open: constant(1)})
+		err := (Config{Plan: p, History: newMemory(), Targets: someTargets(), Users: make([]*identity.Identity, 1), RecordingMode: tt.mode}).check()
+		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", tt.because, err)
+		}
 	}
 }

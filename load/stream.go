@@ -22,7 +22,8 @@ type stream struct {
 	plan  scenarios.StreamPlan
 	began time.Time
 
-	due, started, opened, ended, capped, missed atomic.Uint64
+	due, started, opened, ended, capped, missed atomic.Uint64 // sessions
+	arrived, left                               atomic.Uint64 // arrivals: several sessions may come with one
 	held                                        atomic.Int64
 
 	mu   sync.Mutex
@@ -64,50 +65,70 @@ func (s *stream) run(ctx context.Context) {
 // arrive begins session n, or counts why it was not begun.
 func (s *stream) arrive(n uint64, due time.Time) {
 	e := s.e
-	x := &session{e: e, stream: s, drawn: s.plan.Session(n, len(e.cfg.Users)), due: e.history.Since(due)}
-	x.how, _ = behaviours(x.drawn.Session.Behaviour)
-	x.to.User = x.drawn.User
+	all := s.sessions(n, e.history.Since(due))
 	now := e.history.Now()
 	if e.arrive.Err() != nil {
 		return // the load has ended
 	}
-	s.due.Add(1)
-	if limit := s.plan.Arrival.MaxHeld; limit > 0 && int(s.started.Load()-s.ended.Load()) >= limit {
-		s.capped.Add(1)
+	many := uint64(len(all))
+	s.due.Add(many)
+	if limit := s.plan.Arrival.MaxHeld; limit > 0 && int(s.arrived.Load()-s.left.Load()) >= limit {
+		s.capped.Add(many)
 		return
 	}
-	if late := now - x.due; late > e.bounds.late {
-		s.miss(x, now, fmt.Sprintf("not begun: %s late", late.Round(time.Millisecond)))
+	if late := now - all[0].due; late > e.bounds.late {
+		s.miss(all, now, fmt.Sprintf("not begun: %s late", late.Round(time.Millisecond)))
 		return
 	}
-	s.begin(x, now)
+	s.begin(all, now)
+}
+
+// sessions are those that begin with arrival n: one, or all that share its connection.
+func (s *stream) sessions(n uint64, due time.Duration) []*session {
+	drawn := s.plan.Session(n, len(s.e.cfg.Users))
+	how, _ := behaviourOf(drawn.Session)
+	x := &session{e: s.e, stream: s, drawn: drawn, how: how, id: s.id(n), due: due}
+	x.to.User = drawn.User
+	if how.many {
+		return x.bundled(drawn.Session.Channels)
+	}
+	return []*session{x}
 }
 
 // miss writes down a session that the generator could not begin in time.
-func (s *stream) miss(x *session, now time.Duration, why string) {
-	s.missed.Add(1)
-	out := x.about()
-	out.Class, out.End, out.Reason, out.Want = history.Ours, now, why, x.drawn.Length
-	out.Proxy, out.ProxyHow = history.PodRef{}, ""
-	s.e.ledger.add(s.e, out)
+func (s *stream) miss(all []*session, now time.Duration, why string) {
+	for _, x := range all {
+		s.missed.Add(1)
+		out := x.about()
+		out.Class, out.End, out.Reason, out.Want = history.Ours, now, why, x.drawn.Length
+		out.Proxy, out.ProxyHow = history.PodRef{}, ""
+		s.e.ledger.add(s.e, out)
+	}
 }
 
-// begin starts the session. The lateness counts until here.
-func (s *stream) begin(x *session, now time.Duration) {
+// begin starts an arrival's sessions, which take one way. The lateness counts until here.
+func (s *stream) begin(all []*session, now time.Duration) {
 	e := s.e
-	if !e.admit(x) {
-		s.due.Add(^uint64(0)) // the load ended in this moment
+	if !e.admit(all) {
+		s.due.Add(-uint64(len(all))) // the load ended in this moment
 		return
 	}
-	x.start = max(now, 1) // 0 means never
-	s.started.Add(1)
-	e.ledger.began(now - x.due)
-	x.entry = timers.Entry{Do: func() { go x.act() }}
-	if err := x.route(); err != nil {
-		x.refuse(err)
-		return
+	s.arrived.Add(1)
+	err := all[0].route()
+	for _, x := range all {
+		x.start = max(now, 1) // 0 means never
+		x.to = all[0].to
+		s.started.Add(1)
+		e.ledger.began(now - x.due)
+		x.entry = timers.Entry{Do: func() { go x.act() }}
 	}
-	go x.dial(e.life)
+	for _, x := range all {
+		if err != nil {
+			x.refuse(err)
+			continue
+		}
+		go x.dial(e.life)
+	}
 }
 
 // routeStream keeps what picks the way apart from what a session draws for itself.
@@ -124,10 +145,17 @@ func (x *session) route() error {
 	} else {
 		return &openError{Phase: history.PhaseConnect, Cut: history.CutConnect, Err: errNoProxy}
 	}
-	if x.drawn.Session.Kind == scenarios.KubeExec {
+	switch x.drawn.Session.Kind {
+	case scenarios.KubeExec, scenarios.KubePortForward:
 		p, ok := pick(t.KubePods(), x.drawn.Agent)
 		if x.to.Pod = p; !ok {
 			return &openError{Phase: history.PhaseStream, Cut: history.CutUnrouted, Err: errNoPod}
+		}
+		return nil
+	case scenarios.KubeWatch, scenarios.KubeAPI:
+		// They go to the API server; a pod only tells in which namespace there is something to see.
+		if p, ok := pick(t.KubePods(), x.drawn.Agent); ok {
+			x.to.Namespace = p.Target.Namespace
 		}
 		return nil
 	}

@@ -148,7 +148,7 @@ func (t *trial) prepareLoad() error {
 	}
 	t.engine, err = load.New(load.Config{
 		Plan: t.plan, History: t.state, Targets: t.targets, Users: t.system.loadUsers(),
-		Dial: t.cluster.DialContext, RecordingMode: t.recordingMode(), CanaryUser: t.system.observer(), Log: t.Log,
+		Dial: t.cluster.DialContext, RecordingMode: t.recordingMode(), CanaryUser: t.system.observer(), Precedence: true, Log: t.Log,
 	})
 	if err != nil {
 		return err

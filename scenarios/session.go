@@ -58,10 +58,10 @@ func Behaviours() []Behaviour {
 		{"bulk", "lets the far side write so many bytes a second and reads them all", terminals, []string{"length", "rate"}, []string{"length", "rate"}},
 		{"idle", "stays open and silent, but for keep-alives", []string{SSH, KubeExec, KubePortForward}, []string{"length"}, []string{"length"}},
 		{"command", "runs one command and checks its exit status", terminals, []string{"command", "exit", "length"}, []string{"command"}},
-		{"channels", "holds many terminals on one connection, each typing lines", []string{SSH}, []string{"length", "pace", "lineBytes", "channels"}, []string{"length", "channels"}},
-		{"transfer", "copies so many bytes one way and compares the checksum", []string{SSH, KubeExec, KubePortForward}, []string{"size", "direction", "rate"}, []string{"size"}},
-		{"watch", "watches objects and counts what comes", []string{KubeWatch}, []string{"length"}, []string{"length"}},
-		{"calls", "calls the Kubernetes API at a pace", []string{KubeAPI}, []string{"length", "pace"}, []string{"length"}},
+		{"channels", "holds many terminals on one connection, each typing lines and each a session of its own; arrivals are connections", []string{SSH}, []string{"length", "pace", "lineBytes", "channels"}, []string{"length", "channels"}},
+		{"transfer", "copies so many bytes one way and checks that they came whole", terminals, []string{"size", "direction", "rate"}, []string{"size"}},
+		{"watch", "watches pods and counts what comes", []string{KubeWatch}, []string{"length"}, []string{"length"}},
+		{"calls", "lists pods at a pace, one call after another on one connection", []string{KubeAPI}, []string{"length", "pace"}, []string{"length"}},
 		{"scripted", "sends, expects and waits as the script says", terminals, []string{"script"}, []string{"script"}},
 	}
 }

@@ -17,24 +17,36 @@ type StreamPlan struct {
 	Seed uint64 `json:"seed"`
 	// PeakRate is the highest rate of the open model, sessions per second.
 	PeakRate float64 `json:"peakRate,omitempty"`
-	// Held is how many are held once the load is steady: as written in the
-	// closed model, rate × mean length in the open one, capped by MaxHeld.
+	// Held is how many sessions are held once the load is steady: as written in
+	// the closed model, rate × mean length in the open one, capped by MaxHeld;
+	// where an arrival has several channels, so many times that.
 	Held int `json:"held"`
 }
 
 func newStreamPlan(s Stream, seed uint64) StreamPlan {
 	p := StreamPlan{Stream: s, Seed: seed}
 	if s.Arrival.Closed != nil {
-		p.Held = s.Arrival.Closed.Held
+		p.Held = int(math.Round(float64(s.Arrival.Closed.Held) * s.perArrival()))
 		return p
 	}
 	p.PeakRate = s.Arrival.Open.peak()
 	last := s.Arrival.Open.Legs[len(s.Arrival.Open.Legs)-1].To
-	p.Held = int(math.Round(last * s.meanLength().Seconds()))
+	arrivals := last * s.meanLength().Seconds()
 	if s.Arrival.MaxHeld > 0 {
-		p.Held = min(p.Held, s.Arrival.MaxHeld)
+		arrivals = min(arrivals, float64(s.Arrival.MaxHeld))
 	}
+	p.Held = int(math.Round(arrivals * s.perArrival()))
 	return p
+}
+
+// perArrival is how many sessions come with an arrival, on average.
+func (s Stream) perArrival() float64 {
+	var sum, weights float64
+	for _, m := range s.Mix {
+		sum += float64(m.Weight * max(m.Session.Channels, 1))
+		weights += float64(m.Weight)
+	}
+	return sum / weights
 }
 
 func (s Stream) meanLength() time.Duration {
