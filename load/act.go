@@ -182,6 +182,7 @@ func (s *session) write(p []byte) {
 // send writes without the lock, which is held before and after. That writing failed is seen by the reader too.
 func (s *session) send(p []byte) {
 	s.writing, s.blocked = true, s.now()
+	s.plan() // of what is to be done if it takes long
 	s.mu.Unlock()
 	n, _ := s.link.Write(p)
 	s.mu.Lock()

@@ -38,12 +38,8 @@ func (w *seeing) output(_ time.Duration, p []byte, _ *lines.Tally) {
 	}
 }
 
-func (w *seeing) flaw() string {
-	if w.failed != "" {
-		return "the watch was ended with an error: " + w.failed
-	}
-	return ""
-}
+// said are the words with which the server ended the watch.
+func (w *seeing) said() string { return w.failed }
 
 func (w *seeing) begin(time.Duration)                    {}
 func (w *seeing) next() time.Duration                    { return never }

@@ -44,6 +44,8 @@ type script interface {
 type (
 	// inspector says what is wrong with what came, when the far side ended well; empty: nothing.
 	inspector interface{ flaw() string }
+	// speaker tells the far side's last words.
+	speaker interface{ said() string }
 	// slow says how long to wait before reading on.
 	slow interface {
 		pause(now time.Duration) time.Duration
@@ -90,11 +92,16 @@ func Supports(s scenarios.Session) error {
 		return fmt.Errorf("the load engine cannot do behaviour %q in %s sessions", s.Behaviour, s.Kind)
 	case s.Kind == scenarios.KubeExec && s.Behaviour == "command" && !s.Length.IsZero():
 		return errors.New("kube-exec commands have no length: their input cannot be ended in the protocol that Teleport speaks")
+	case (s.Kind == scenarios.KubeWatch || s.Kind == scenarios.KubeAPI) && s.Keepalive.Duration() < leastAPIKeepalive:
+		return fmt.Errorf("%s sessions have a keepalive of at least %s: TCP asks for them, and not more often", s.Kind, leastAPIKeepalive)
 	case s.Behaviour == "bulk" && s.Rate > maxBulkRate:
 		return fmt.Errorf("a terminal takes at most %d MiB/s from the load engine: lower rate, or use more sessions", maxBulkRate>>20)
 	}
 	return nil
 }
+
+// leastAPIKeepalive: TCP's keep-alive is set in whole seconds, and its answer needs some time.
+const leastAPIKeepalive = 2 * time.Second
 
 // maxBulkRate is what one terminal is asked for at most, in bytes per second: a tick may not carry more than a
 // terminal's input buffer several times over.

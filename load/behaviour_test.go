@@ -245,6 +245,7 @@ func TestSupports(t *testing.T) {
 		{scenarios.Session{Kind: "kube-exec", Behaviour: "idle"}, ""},
 		{scenarios.Session{Kind: "kube-port-forward", Behaviour: "transfer"}, `cannot do behaviour "transfer" in kube-port-forward sessions`},
 		{scenarios.Session{Kind: "kube-exec", Behaviour: "channels"}, `cannot do behaviour "channels" in kube-exec sessions`},
+		{scenarios.Session{Kind: "kube-watch", Behaviour: "watch", Keepalive: scenarios.Span(time.Second)}, "at least 2s"},
 		{scenarios.Session{Kind: "ssh", Behaviour: "bulk", Rate: 1 << 30}, "at most 4 MiB/s"},
 		{scenarios.Session{Kind: "kube-exec", Behaviour: "command", Length: scenarios.Always(time.Second)}, "no length"},
 	}
@@ -265,7 +266,7 @@ func TestEveryBehaviourIsDone(t *testing.T) {
 	for _, row := range scenarios.Behaviours() {
 		for _, kind := range row.Kinds {
 			said[row.Name+" "+kind] = true
-			if err := Supports(scenarios.Session{Kind: kind, Behaviour: row.Name, Rate: 1}); err != nil {
+			if err := Supports(scenarios.Session{Kind: kind, Behaviour: row.Name, Rate: 1, Keepalive: scenarios.Span(5 * time.Second)}); err != nil {
 				t.Errorf("%s %s: %v", kind, row.Name, err)
 			}
 		}

@@ -55,6 +55,9 @@ func (s *session) close(out *history.Session, how ended) {
 	if !s.how.shell && s.how.terminal && s.said > 0 && s.said >= out.End-recently {
 		ev.words = s.words
 	}
+	if w, ok := s.script.(speaker); ok {
+		ev.words = w.said()
+	}
 	j := ev.judge()
 	out.Class, out.Cut, out.Exit, out.Reason = j.class, j.cut, j.exit, j.reason
 }

@@ -89,7 +89,7 @@ func (l *apiLink) how(err error) ended {
 	case l.shut.Load():
 		return ended{Cut: history.CutEOF, Reason: "closed by us"}
 	case err == nil || errors.Is(err, io.EOF):
-		return ended{Cut: history.CutEOF, Reason: "the answer was ended"}
+		return ended{Cut: history.CutEOF, Reason: "the connection was ended"}
 	}
 	return ended{Cut: kube.CutOf(err), Reason: err.Error()}
 }
@@ -116,7 +116,13 @@ func (l *watchLink) Close() error {
 	return errors.Join(err, l.body.Close())
 }
 
-func (l *watchLink) Ended(context.Context) ended { return l.how(l.err) }
+func (l *watchLink) Ended(context.Context) ended {
+	how := l.how(l.err)
+	if l.err == io.EOF && !how.Exited { //nolint:errorlint // the answer's proper end, not one inside a connection's error
+		how.Reason = "the server ended the watch"
+	}
+	return how
+}
 
 // apiCalls opens connections for one call after another.
 type apiCalls struct{ *kubeOpener }

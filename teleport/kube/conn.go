@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"shakedown.dev/shakedown/history"
@@ -18,6 +19,32 @@ type Conn struct {
 	http   *http.Client
 	raw    net.Conn
 	phases []history.PhaseTime
+}
+
+// once is a connection that can be dialled once. It remembers what became of it, because Go's client makes a request
+// anew that failed on a connection used before.
+type once struct {
+	net.Conn
+	dialled atomic.Bool
+	err     atomic.Pointer[error] // of the first read that failed
+}
+
+func (o *once) dial(context.Context, string, string) (net.Conn, error) {
+	if !o.dialled.Swap(true) {
+		return o, nil
+	}
+	if err := o.err.Load(); err != nil {
+		return nil, *err
+	}
+	return nil, errEnded
+}
+
+func (o *once) Read(p []byte) (int, error) {
+	n, err := o.Conn.Read(p)
+	if err != nil {
+		o.err.CompareAndSwap(nil, &err)
+	}
+	return n, err
 }
 
 // errEnded is a request on a connection that is over.
@@ -34,18 +61,9 @@ func (c *Client) Open(ctx context.Context, path string) (*Conn, *http.Response, 
 	}
 	o.phase = history.PhaseStream
 	conn := &Conn{client: c, raw: o.raw}
-	first := make(chan net.Conn, 1)
-	first <- secure
+	only := &once{Conn: secure}
 	conn.http = &http.Client{Transport: &http.Transport{
-		DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
-			select {
-			case c := <-first:
-				return c, nil
-			default:
-				return nil, errEnded
-			}
-		},
-		MaxConnsPerHost: 1, ReadBufferSize: 2048, WriteBufferSize: 2048, DisableCompression: true,
+		DialTLSContext: only.dial, MaxConnsPerHost: 1, ReadBufferSize: 2048, WriteBufferSize: 2048, DisableCompression: true,
 	}}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)

@@ -109,15 +109,25 @@ func (f *Forward) End(ctx context.Context) End {
 	}
 	select {
 	case <-f.conn.CloseChan():
+		return end
 	case end.Message = <-f.words:
-		if end.Cut = history.CutChannel; end.Message != "" {
-			end.Cut = history.CutMessage
-		}
 	case <-ctx.Done():
+	}
+	if end.Message != "" {
+		end.Cut = history.CutMessage
+		return end
+	}
+	// When all of it was cut, the streams are seen to end first.
+	select {
+	case <-f.conn.CloseChan():
+	case <-time.After(settle):
 		end.Cut, end.Err = history.CutChannel, errors.New("the forwarded connection was closed")
 	}
 	return end
 }
+
+// settle is how long after its streams a connection may be seen to end.
+const settle = 250 * time.Millisecond
 
 // Phases are the phases of opening with their times.
 func (f *Forward) Phases() []history.PhaseTime { return f.phases }

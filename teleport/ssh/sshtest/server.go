@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -31,6 +32,8 @@ type Server struct {
 	// What goes wrong, to be set before it is met.
 	RouteRefusal string // reason on the error stream
 	ShellRefusal string
+	// Shell serves the shells of the node, which are numbered from 0; nil: they give back what they are sent.
+	Shell func(n int, ch ssh.Channel)
 
 	listeners []net.Listener
 	proxy     *ssh.ServerConfig
@@ -40,6 +43,8 @@ type Server struct {
 	mu    sync.Mutex
 	conns map[net.Conn]bool // from clients to the proxy
 	vias  map[ssh.Channel]bool
+
+	shells atomic.Int64
 }
 
 // Start serves on loopback until Close.
@@ -199,19 +204,23 @@ func (s *Server) serveNode(c net.Conn) {
 		}
 		channel, chReqs, err := ch.Accept()
 		if err == nil {
-			go nodeChannel(channel, chReqs)
+			go s.nodeChannel(channel, chReqs)
 		}
 	}
 }
 
 // nodeChannel runs a shell that gives back what it is sent, or the command "exit N", or "say TEXT".
-func nodeChannel(ch ssh.Channel, reqs <-chan *ssh.Request) {
+func (s *Server) nodeChannel(ch ssh.Channel, reqs <-chan *ssh.Request) {
 	for req := range reqs {
 		if req.WantReply {
 			req.Reply(true, nil)
 		}
 		switch req.Type {
 		case "shell":
+			if n := int(s.shells.Add(1)) - 1; s.Shell != nil {
+				go s.Shell(n, ch)
+				break
+			}
 			go func() {
 				_, err := io.Copy(ch, ch)
 				if err == nil {
