@@ -53,6 +53,7 @@ type ledger struct {
 	unlooked   map[int32]bool // sessions whose recording nobody looked at; filled by findUnlooked
 	routes     routes         // filled by findRoutes
 	authAway   []span         // filled by findAuthAway
+	proxyStop  *ProxyStop // nil: not measured
 	metrics    map[string]scraped
 	podSweeps  map[int32]sweep // filled when asked
 	audits     int
@@ -169,6 +170,8 @@ func (l *ledger) addObservation(e history.Event) {
 		l.blind = append(l.blind, blindSpot{d.What, span{d.From, d.Until}, d.Error})
 	case history.Audit:
 		l.audits++
+	case history.ProxyStop:
+		l.addProxyStop(d)
 	case history.Metrics:
 		l.addMetrics(e.At, d)
 	default:

@@ -29,10 +29,12 @@ type Verdict struct {
 	Tool     string          `json:"tool"`
 	Seconds  float64         `json:"seconds"` // the run's length
 	Measures VerdictMeasures `json:"measures"`
-	Faults   []FaultRow      `json:"faults"`
-	Rollouts []RolloutRow    `json:"rollouts"`
-	Gates    []gates.Result  `json:"gates"`
-	Validity []Validity      `json:"validity"`
+	// ProxyStop is what a stopped proxy does to its sessions; absent: the run did not measure it.
+	ProxyStop *ProxyStop     `json:"proxyStop,omitempty"`
+	Faults    []FaultRow     `json:"faults"`
+	Rollouts  []RolloutRow   `json:"rollouts"`
+	Gates     []gates.Result `json:"gates"`
+	Validity  []Validity     `json:"validity"`
 	// Doubts are the conditions of validity without which no number of the run can be trusted, and that do not hold.
 	Doubts   []string    `json:"doubts,omitempty"`
 	Findings []Finding   `json:"findings"`
@@ -88,7 +90,7 @@ func (m *Measures) verdict() Verdict {
 			Recordings: m.Recordings, NotRead: m.RecordingsNotRead, Matrix: m.Matrix, Latency: m.LatencyBy, Opening: m.Opening,
 			Metrics: m.Metrics,
 		},
-		Faults: m.Faults, Rollouts: m.Rollouts, Validity: m.Validity, Losses: m.LossGroups(), Unattributed: m.unattributed(),
+		Faults: m.Faults, Rollouts: m.Rollouts, Validity: m.Validity, Losses: m.LossGroups(), Unattributed: m.unattributed(), ProxyStop: m.l.proxyStop,
 	}
 	if g, err := m.Data().Goodput(gates.Filter{}, gates.Window{}); err == nil {
 		v.Measures.Goodput = &g

@@ -93,6 +93,7 @@ const (
 	KindAudit     Kind = "audit"            // Audit
 	KindRecording Kind = "recording"        // Recording
 	KindMetrics   Kind = "metrics"          // Metrics
+	KindProxyStop Kind = "proxy.stop"       // ProxyStop
 	KindBlind     Kind = "blind"            // Blind
 	KindHealth    Kind = "health"           // Health
 	KindOverflow  Kind = "history.overflow" // Overflow
@@ -135,6 +136,7 @@ var payloads = [...]struct {
 	{KindAudit, decode[Audit]},
 	{KindRecording, decode[Recording]},
 	{KindMetrics, decode[Metrics]},
+	{KindProxyStop, decode[ProxyStop]},
 	{KindBlind, decode[Blind]},
 	{KindHealth, decode[Health]},
 	{KindOverflow, decode[Overflow]},

@@ -46,6 +46,7 @@ type page struct {
 	Gates               []gateRow
 	Latency, Opening    []latencyRow
 	ByPhase             []phaseRow
+	Metrics             []metricRow
 	Recovery, Sample    string
 	Invalid             int // conditions of validity that do not hold
 	Picture             string
@@ -79,7 +80,7 @@ type phaseRow struct {
 
 func newPage(r Report) (page, error) {
 	p := page{Report: r, SUT: r.sutLine(), Where: r.where(), Command: r.command(), Recovery: recoveryWords(r.Verdict.Measures.Recovery),
-		Sample: sampleWords(r.Verdict.Measures)}
+		Sample: sampleWords(r.Verdict.Measures), Metrics: r.metricRows()}
 	files := map[string]string{}
 	for _, name := range []string{"page.css", "page.js", "uPlot.min.css", "uPlot.iife.min.js", "uPlot.LICENSE"} {
 		b, err := assets.ReadFile("assets/" + name)

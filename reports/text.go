@@ -142,6 +142,9 @@ func (t *text) measures(r Report) {
 		t.item("Goodput", fmt.Sprintf("%s of the sessions due opened (%.1f of %.1f a second)", percent(m.Goodput.Ratio), m.Goodput.Rate, m.Goodput.OfferedRate))
 	}
 	t.item("Recovery", recoveryWords(m.Recovery))
+	if s := r.Verdict.ProxyStop; s != nil {
+		t.item("Stopping", "a proxy: "+s.String())
+	}
 	t.line("")
 }
 

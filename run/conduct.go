@@ -60,7 +60,8 @@ func (t *trial) perform(ctx context.Context) error {
 	}
 	defer t.watch.Stop()
 	defer func() { collect(context.WithoutCancel(ctx), t.system, t.folder.path(logsDir), t.Log) }()
-	if err := t.system.install(ctx, t.env.Run, t.folder.path(privateDir), t.step); err != nil {
+	if err := t.system.install(ctx, t.env.Run, t.folder.path(privateDir), t.step,
+		func(ctx context.Context) func(context.Context) error { return t.startProbe(ctx).finish }); err != nil {
 		return err
 	}
 	for _, d := range t.system.filled {

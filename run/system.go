@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -90,8 +91,9 @@ func reach(ctx context.Context, plan *scenarios.Plan, c clusters.Cluster, runID,
 	return s, err
 }
 
-// install brings the system under test up: chart, agents, users.
-func (s *system) install(ctx context.Context, runID, private string, step func(string, func() error) error) error {
+// install brings the system under test up: chart, agents, users. When one agent can be dialled it calls beside, and
+// what that returns when all agents are there but their tunnels not looked at.
+func (s *system) install(ctx context.Context, runID, private string, step func(string, func() error) error, beside func(context.Context) func(context.Context) error) error {
 	t := s.plan.Teleport
 	err := step(fmt.Sprintf("Installing %s %s", t.From.Chart, t.From.Version), func() error { return s.installChart(ctx, runID) })
 	if err != nil {
@@ -104,8 +106,11 @@ func (s *system) install(ctx context.Context, runID, private string, step func(s
 	return step(fmt.Sprintf("Waiting for %d agents", fleet.Count()), func() error {
 		// Both at once: neither needs the other.
 		var both errgroup.Group
+		var wait func(context.Context) error
 		both.Go(func() (err error) {
-			s.control, err = s.installFleet(ctx, controlRelease, s.fleet(1, 1, true))
+			if s.control, err = s.installFleet(ctx, controlRelease, s.fleet(1, 1, true)); err == nil {
+				wait = beside(ctx)
+			}
 			return err
 		})
 		both.Go(func() (err error) {
@@ -115,8 +120,18 @@ func (s *system) install(ctx context.Context, runID, private string, step func(s
 		if err := both.Wait(); err != nil {
 			return err
 		}
+		if err := wait(ctx); err != nil {
+			return err
+		}
 		return s.awaitTunnels(ctx, fleet)
 	})
+}
+
+// recordsAtProxy: a proxy that records logs in at the node with the agent that the client forwards.
+func (s *system) recordsAtProxy() bool {
+	mode, _ := helm.Get(s.values, "sessionRecording")
+	text, _ := mode.(string)
+	return strings.HasPrefix(text, "proxy")
 }
 
 // awaitTunnels returns when every agent can be dialled through every proxy by

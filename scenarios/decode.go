@@ -176,6 +176,7 @@ func (d *decoder) teleport(t *Teleport) read {
 				d.release(n, t.To)
 			}),
 			optional("users", d.count(&t.Users, 1, 1000)),
+			optional("probe", d.choice(&t.Probe, ProbeAuto, ProbeAlways, ProbeNever)),
 			optional("agents", func(n *yaml.Node) {
 				d.object(n, "agents",
 					optional("pods", d.count(&t.Agents.Pods, 1, 10_000)),

@@ -15,7 +15,7 @@ func defaults(file string, words Vocabulary) *Scenario {
 		File:    file,
 		Cluster: Cluster{Nodes: 3},
 		Teleport: Teleport{
-			Release: "teleport", Namespace: "teleport", Users: 2,
+			Release: "teleport", Namespace: "teleport", Users: 2, Probe: ProbeAuto,
 			Agents: Agents{Pods: 2, PerPod: 1},
 		},
 		Limits: Limits{Pods: 1, Nodes: 1, Share: 1},

@@ -41,6 +41,9 @@ func (t *printer) system(p *Plan) {
 		t.linef(1, "to: %s", *tp.To)
 	}
 	t.linef(1, "agents: %d pods with %d each; users: %d", tp.Agents.Pods, tp.Agents.PerPod, tp.Users)
+	if p.ProbesStop() {
+		t.linef(1, "before the load: a proxy is stopped, to see what that does to its sessions")
+	}
 	r := p.Recordings
 	mode := "as the chart has it"
 	if r.Mode != "" {

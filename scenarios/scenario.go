@@ -45,6 +45,9 @@ type Teleport struct {
 	To        *Release `json:"to,omitempty"` // what is not said in it stays as in From
 	Agents    Agents   `json:"agents"`
 	Users     int      `json:"users"` // the load is spread over so many
+	// Probe says whether, before the load, a proxy is stopped to see what that does to its sessions: auto (if the
+	// timeline ends proxies), always or never.
+	Probe string `json:"probe"`
 }
 
 // Release is a chart at a version with values.
