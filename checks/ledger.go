@@ -53,7 +53,7 @@ type ledger struct {
 	unlooked   map[int32]bool // sessions whose recording nobody looked at; filled by findUnlooked
 	routes     routes         // filled by findRoutes
 	authAway   []span         // filled by findAuthAway
-	proxyStop  *ProxyStop // nil: not measured
+	proxyStop  *ProxyStop     // nil: not measured
 	metrics    map[string]scraped
 	podSweeps  map[int32]sweep // filled when asked
 	audits     int
