@@ -87,6 +87,9 @@ func (l *ledger) suspects(ls *lostSession, s *session, w span) []suspect {
 	if away := l.awaySuspects(w); ls.waitedForAuth() && len(away) > 0 {
 		found = append(goneWithin(found, w), away...)
 	}
+	if len(found) == 0 && ls.waitedForAuth() {
+		found = l.stillAway(s, w)
+	}
 	if len(found) == 0 {
 		found = l.tunnelSuspects(ls, w)
 	}

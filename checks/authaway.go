@@ -67,6 +67,34 @@ func (l *ledger) awaySuspects(w span) []suspect {
 	return found
 }
 
+// authReturn is how long an agent may need to find an auth again that was replaced: 34 s were seen with 13.0.0-dev.
+const authReturn = 90 * time.Second
+
+// stillAway: an auth is there again, but the agent has not opened a session since one was away, so that it may not
+// have found it.
+func (l *ledger) stillAway(s *session, w span) []suspect {
+	if s.agent < 0 {
+		return nil
+	}
+	for _, away := range slices.Backward(l.authAway) {
+		if away.to > w.from || w.from > away.to+authReturn || l.openedWithin(s.agent, span{away.to, w.to}) {
+			continue
+		}
+		found := l.awaySuspects(span{away.from, away.from})
+		for i := range found {
+			found[i].text = fmt.Sprintf("%s had not found an auth again: %s", podName(l.pods[s.agent]), found[i].text)
+		}
+		return found
+	}
+	return nil
+}
+
+// openedWithin says whether a session to the agent's pod was opened in a stretch of the run.
+func (l *ledger) openedWithin(agent int32, w span) bool {
+	opens := l.through(agent).opens
+	return countTo(opens, w.to) > countTo(opens, w.from)
+}
+
 // waitedForAuth says whether the session was at its agent and waited for its shell: a session that is
 // recorded does not begin without an auth.
 func (ls *lostSession) waitedForAuth() bool {

@@ -44,8 +44,17 @@ func leakFinding(format string, args ...any) Finding {
 	return Finding{Outcome: Pass, Note: true, Summary: fmt.Sprintf(format, args...) + ": a leak?"}
 }
 
+// calm is the run up to its first change: a process that has lost its auth or its peers grows for other reasons.
+func (l *ledger) calm() span {
+	w := l.whole()
+	if at := l.firstChange(); at != never {
+		w.to = at
+	}
+	return w
+}
+
 // left is what each session that ended left behind in one pod, where most was, and by how much the metric grew.
 func (l *ledger) left(name, component string) (left, grown float64, known bool) {
-	m, ok := l.metric(name, component, []span{l.whole()})
+	m, ok := l.metric(name, component, []span{l.calm()})
 	return m.PerSession, m.Growth, ok && !math.IsNaN(m.PerSession)
 }

@@ -129,6 +129,14 @@ func TestAttributionToAuthThatIsAway(t *testing.T) {
 			true, "", "proxy-1 killed"},
 		{"one auth stayed", []func(*world){waits, podGoes(auth(0), 12*sec, 20*sec, 30*sec)}, false, "", "nothing explains it"},
 		{"auth was back before it began", append(both[:4:4], func(w *world) { w.newPod(auth(2), 25*sec, 28*sec) }), false, "", "nothing explains it"},
+		{"auth was back before it began, but its agent has opened nothing since", append(both[:4:4], func(w *world) {
+			w.newPod(auth(2), 25*sec, 28*sec)
+			w.sessions(func(s *history.Session) {
+				if s.Class == history.Clean && s.Open > 26*sec {
+					s.Agent = history.Agent{UUID: "another", Pod: ref("agent", "agent-9")}
+				}
+			})
+		}), true, "rollout up", "had not found an auth again: no auth was there from 24s to 28s"},
 	} {
 		t.Run(tt.says, func(t *testing.T) {
 			check(t, steady(tt.mods...).measure(t), tt.found, false, tt.by, tt.text)

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"io"
 	"sync"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 )
 
 // An agent that lost its auth for a while says for minutes that it is not ready, while sessions go to it as before
-// (seen with 13.0.0-dev after the only auth was replaced). So agents whose pods are not ready are dialled, and what
-// answered lately counts as there.
+// (seen with 13.0.0-dev after the only auth was replaced). So agents whose pods are not ready are tried, and what
+// ran a command lately counts as there.
 const (
 	reachEvery   = 2 * time.Second
 	reachTimeout = 3 * time.Second
@@ -75,13 +76,26 @@ func (g *targets) reach(ctx context.Context, p pods.Pod) {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	for _, a := range known {
-		conn, err := g.ssh.Connect(ctx, way, ssh.Target{Node: a.UUID})
-		if err != nil {
+		if !g.runs(ctx, way, a) {
 			return
 		}
-		conn.Close()
 	}
 	g.reached.mark(p.UID)
+}
+
+// runs says whether a command ran on the agent. That it can be dialled is not enough: one that has not found its
+// auth again lets everybody in and starts nothing.
+func (g *targets) runs(ctx context.Context, way ssh.Proxy, a history.Agent) bool {
+	s, err := g.ssh.Open(ctx, way, ssh.Target{Node: a.UUID}, ssh.Start{Command: "true"})
+	if err != nil {
+		return false
+	}
+	defer s.Close()
+	stop := context.AfterFunc(ctx, func() { s.Close() })
+	defer stop()
+	_, _ = io.Copy(io.Discard, s)
+	end := s.End(ctx)
+	return end.Exited && end.Status == 0
 }
 
 // wayIn is a proxy pod that serves by Kubernetes' word.

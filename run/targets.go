@@ -41,7 +41,7 @@ type control struct {
 func newTargets(t *trial) (*targets, error) {
 	out := &targets{t: t, state: t.state, agents: t.system.agents}
 	var err error
-	out.ssh, err = ssh.New(ssh.Options{Dial: t.cluster.DialContext, Identity: t.system.observer(), Timeout: 10 * time.Second})
+	out.ssh, err = ssh.New(ssh.Options{Dial: t.cluster.DialContext, Identity: t.system.observer(), ForwardAgent: t.system.recordsAtProxy(), Timeout: 10 * time.Second})
 	if err != nil {
 		return nil, err
 	}
