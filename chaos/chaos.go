@@ -87,13 +87,7 @@ func Find(name string) (Kind, error) {
 			return k, nil
 		}
 	}
-	why := "this version does not know it"
-	for _, m := range Missing() {
-		if m.Name == name {
-			why = m.Why
-		}
-	}
-	return Kind{}, fmt.Errorf("fault %s: %w: %s", name, ErrUnavailable, why)
+	return Kind{}, fmt.Errorf("fault %s: %w: this version does not know it", name, ErrUnavailable)
 }
 
 // Names are the names of all kinds that this version can carry out, for scenarios.Vocabulary.Only.

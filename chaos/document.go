@@ -3,13 +3,12 @@ package chaos
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"shakedown.dev/shakedown/scenarios"
 )
 
 // Document writes docs/faults.md: each fault of the vocabulary with its parameters, its proofs, where it is
-// available, and an example; and those that this version cannot carry out, with the reason.
+// available, and an example.
 func Document(w io.Writer) error {
 	words := scenarios.Words()
 	if _, err := io.WriteString(w, docHead); err != nil {
@@ -25,14 +24,7 @@ func Document(w io.Writer) error {
 			return err
 		}
 	}
-	var b strings.Builder
-	b.WriteString("## Not carried out by this version\n\nA scenario that has one of these is refused before anything starts.\n\n")
-	for _, m := range Missing() {
-		word, _ := words.Find(m.Name)
-		fmt.Fprintf(&b, "- `%s`: %s. %s.\n", m.Name, word.Doc, strings.ToUpper(m.Why[:1])+m.Why[1:])
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return nil
 }
 
 const docHead = `# Faults
@@ -45,17 +37,3 @@ inconclusive. Whatever a fault changes is written down before, in ` + "`undo.jso
 of the cluster, so that ` + "`shakedown heal`" + ` can undo it after the run has died.
 
 `
-
-// Lacking is a word of the vocabulary that this version cannot carry out.
-type Lacking struct{ Name, Why string }
-
-// Missing are all of them.
-func Missing() []Lacking {
-	return []Lacking{
-		{"dnsFailure", "a cluster's own DNS would have to be replaced by one that answers wrongly, which is not built yet"},
-		{"volumeFull", "on the embedded cluster a volume is a directory of the machine's disk: filling it fills the machine"},
-		{"volumeReadOnly", "the mount would have to be made inside the container's mount namespace, which is not built yet"},
-		{"resourceStress", "it takes a cluster whose memory and CPU limits hold, and is not built yet"},
-		{"clockSkew", "a running process cannot be moved into another time namespace, and an image would have to bring libfaketime"},
-	}
-}

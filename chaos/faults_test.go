@@ -132,7 +132,10 @@ func TestWhatDoesNotCount(t *testing.T) {
 		{"too few there", nil, fault("podDelete", nil, scenarios.Selection{Component: "proxy", Count: 9}), ErrEmpty, history.FaultEmpty, "only 3 there, 9 wanted"},
 		{"no old revision without a rollout", nil, fault("podDelete", nil, scenarios.Selection{Component: "proxy", Revision: "old", Count: 1}), ErrEmpty, history.FaultEmpty, "old revision"},
 		{"a provider without node operations", func(s *sim, k *Keeper) { k.World.Cluster = plain{s} }, fault("nodeKill", nil, oneNode), ErrUnavailable, history.FaultUnavailable, "cannot do anything to nodes"},
-		{"a fault that is not built", nil, fault("clockSkew", nil, oneProxy), ErrUnavailable, history.FaultUnavailable, "libfaketime"},
+		{"a clock that is off by part of a second", nil, fault("clockSkew", scenarios.Args{"by": "1500ms"}, oneProxy), ErrUnavailable, history.FaultUnavailable, "want whole seconds"},
+		{"a name that nobody knows", nil, fault("dnsFailure", scenarios.Args{"names": []string{"db*"}, "answer": "nxdomain"}, oneProxy), ErrEmpty, history.FaultEmpty, "none of db*.teleport.svc.cluster.local resolves now"},
+		{"a member that is its own leader", nil, fault("backendFailure", scenarios.Args{"how": "noLeader"}, oneProxy), ErrNotInjected, history.FaultFailed, "its own leader"},
+		{"a path that would be a program", nil, fault("volumeFull", scenarios.Args{"path": "/a;b"}, oneProxy), ErrNotInjected, history.FaultFailed, "want an absolute path"},
 		{"somebody else's cluster", func(s *sim, _ *Keeper) { s.set(func() { s.foreign = true }) }, fault("podDelete", nil, oneProxy), ErrUnavailable, history.FaultUnavailable, "no label shakedown.dev/faults=allowed"},
 		{"nobody counts sessions", nil, fault("podDelete", nil, scenarios.Selection{Component: "proxy", Count: 1, By: "mostSessions"}), ErrUnavailable, history.FaultUnavailable, "nobody counts sessions"},
 		{"rules that meet no packet", func(s *sim, _ *Keeper) { s.set(func() { s.ticks = -100000 }) }, fault("partition", scenarios.Args{"timeout": "5s"}, oneProxy), ErrNotBitten, history.FaultNotBitten, "the rules met none"},
@@ -358,9 +361,38 @@ func TestTheOwnerOfANamespaceMayAllowFaults(t *testing.T) {
 		mustNot(t, s.update("namespaces", ns))
 		mustNot(t, k.Check(t.Context(), []scenarios.Step{fault("podDelete", nil, oneProxy)}))
 		k.World.Cluster = nil
-		err := k.Check(t.Context(), []scenarios.Step{fault("podDelete", nil, oneProxy), fault("nodeKill", nil, oneNode), fault("clockSkew", nil, oneProxy)})
-		if err == nil || strings.Contains(err.Error(), "podDelete") || !strings.Contains(err.Error(), "nodeKill") || !strings.Contains(err.Error(), "libfaketime") {
+		err := k.Check(t.Context(), []scenarios.Step{fault("podDelete", nil, oneProxy), fault("nodeKill", nil, oneNode), fault("clockSkew", scenarios.Args{"by": "1m"}, oneProxy)})
+		if err == nil || strings.Contains(err.Error(), "podDelete") || !strings.Contains(err.Error(), "nodeKill") || !strings.Contains(err.Error(), "programs that run on the nodes") {
 			t.Errorf("want both that are not available and no other, got %v", err)
+		}
+	})
+}
+
+// TestDNSOfOthers: without a way to the processes of the DNS its ConfigMap is changed, and changed back.
+func TestDNSOfOthers(t *testing.T) {
+	const before = ".:53 {\n    reload\n    kubernetes cluster.local\n}\n"
+	inSim(t, func(t *testing.T, s *sim, k *Keeper, events func() []history.Fault) {
+		system := metav1.ObjectMeta{Name: "coredns", Namespace: "kube-system", UID: "uid-coredns", Annotations: map[string]string{"theirs": "stays"}}
+		mustNot(t, s.client.Tracker().Add(&corev1.ConfigMap{ObjectMeta: system, Data: map[string]string{"Corefile": before}}))
+		mustNot(t, s.client.Tracker().Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "kube-dns", Namespace: "kube-system"}, Spec: corev1.ServiceSpec{ClusterIP: "10.96.0.10"}}))
+		k.World.Cluster = plain{s}
+		now := func() *corev1.ConfigMap {
+			m, err := s.client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "coredns", metav1.GetOptions{})
+			mustNot(t, err)
+			return m
+		}
+		held, err := k.Inject(t.Context(), fault("dnsFailure", scenarios.Args{"names": []string{"proxy"}, "answer": "servfail"}, scenarios.Selection{}), 0)
+		mustNot(t, err)
+		if text := now().Data["Corefile"]; !strings.HasSuffix(text, before) || !strings.Contains(text, "rcode SERVFAIL") {
+			t.Errorf("the configuration is %s", text)
+		}
+		_, err = k.Inject(t.Context(), fault("dnsFailure", scenarios.Args{"names": []string{"auth"}}, scenarios.Selection{}), 0)
+		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "is changed by run") {
+			t.Errorf("a second one: %v", err)
+		}
+		mustNot(t, k.Heal(t.Context(), held.Step.ID))
+		if m := now(); m.Data["Corefile"] != before || len(m.Annotations) != 1 {
+			t.Errorf("left behind: %+v", m)
 		}
 	})
 }

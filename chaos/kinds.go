@@ -6,6 +6,7 @@ func Kinds() []Kind {
 		podDelete, podEvict, containerSignal, containerPause,
 		nodeDrain, nodeCordon, nodeTaint, nodeKill, nodePause, nodeRestart, nodePartition, nodePoolUpdate,
 		partition, packetLoss, latency, bandwidth, connectionReset,
-		apiServerOutage, rolloutStuck, reconnectStorm,
+		apiServerOutage, dnsFailure, backendFailure, rolloutStuck, reconnectStorm,
+		volumeFull, volumeReadOnly, resourceStress, clockSkew,
 	}
 }

@@ -23,18 +23,13 @@ import (
 
 var rolloutStuck = Kind{
 	Name: "rolloutStuck",
-	Proof: "a new pod waits with the kubelet's reason (image, init), runs for 5 s and is not ready (readiness), or is refused by the scheduler " +
-		"(antiAffinity); with quota, when the controller reports that it may not make one",
-	Healed:  "the workload has its former template, and all its replicas updated and ready",
-	Where:   "any cluster, Deployments and StatefulSets; how: config is not carried out, because what a configuration may say is the chart's own",
+	Proof: "a new pod waits with the kubelet's reason (image, init), runs for 5 s and is not ready (readiness), is refused by the scheduler " +
+		"(antiAffinity), or ends with an exit status (config); with quota, when the controller reports that it may not make one",
+	Healed: "the workload has its former template, and all its replicas updated and ready",
+	Where: "any cluster, Deployments and StatefulSets; how: config those whose pods mount a ConfigMap with a YAML file: the new pods get a copy of it that does not parse, " +
+		"the ConfigMap itself is not touched",
 	Example: "rolloutStuck: {component: proxy, how: image, for: 1m}",
-	available: func(_ context.Context, s *Site) error {
-		if how := s.Do.Args.String("how"); how == "config" {
-			return fmt.Errorf("how: %s is not carried out by this version", how)
-		}
-		return nil
-	},
-	inject: injectStuck,
+	inject:  injectStuck,
 }
 
 // stuck is a rollout that cannot finish.
@@ -44,6 +39,8 @@ type stuck struct {
 	owner  owner
 	before corev1.PodTemplateSpec
 	old    map[types.UID]bool
+	volume int    // of how: config, which one is spoilt
+	config string // and the ConfigMap that comes in its place
 }
 
 // template is what a Deployment and a StatefulSet have in common.
@@ -76,10 +73,17 @@ func injectStuck(ctx context.Context, s *Site) (Injection, error) {
 	k.before = *t.pod.DeepCopy()
 	s.hooks.Hit([]history.Target{{Kind: strings.ToLower(k.owner.kind), Name: k.owner.name, UID: k.owner.uid, Why: "component " + component}})
 	e := effect{site: s, settle: k.settle, healed: k.healed}
-	if k.how == "quota" {
-		if err := k.quota(ctx, component); err != nil {
-			return e, err
-		}
+	switch k.how {
+	case "quota":
+		err = k.quota(ctx, component)
+	case "config":
+		err = k.copyConfig(ctx)
+	}
+	if err != nil && !s.changed() {
+		return nil, err
+	}
+	if err != nil {
+		return e, err
 	}
 	return e, k.change(ctx)
 }
@@ -166,6 +170,8 @@ func (k *stuck) spoil(t *corev1.PodTemplateSpec) {
 	case "readiness":
 		t.Spec.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
 			Exec: &corev1.ExecAction{Command: []string{"/shakedown-never-ready"}}}}
+	case "config":
+		t.Spec.Volumes[k.volume].ConfigMap.Name = k.config
 	case "antiAffinity":
 		t.Spec.NodeSelector = with(t.Spec.NodeSelector, undo.RunLabel, "never")
 	}
@@ -225,6 +231,9 @@ func (k *stuck) stuckBy(p *corev1.Pod) string {
 		pulls := k.how == "image" || k.how == "init"
 		if w := c.State.Waiting; w != nil && pulls && strings.Contains(w.Reason, "Image") {
 			return w.Reason + ": " + c.Image
+		}
+		if end := ended(c); end != nil && k.how == "config" {
+			return fmt.Sprintf("container %s ended with exit status %d (%s)", c.Name, end.ExitCode, end.Reason)
 		}
 		if r := c.State.Running; r != nil && k.how == "readiness" && !c.Ready && time.Since(r.StartedAt.Time) > 5*time.Second {
 			return fmt.Sprintf("container %s runs since %s and is not ready", c.Name, r.StartedAt.UTC().Format(time.TimeOnly))

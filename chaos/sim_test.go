@@ -47,7 +47,9 @@ type sim struct {
 	tables   map[string]bool // node/table
 	stopped  map[string]bool // container IDs
 	sockets  map[string][]string
-	restarts map[string]int // of pods by UID
+	restarts map[string]int      // of pods by UID
+	spoils   map[string][]string // by script and mark: the arguments that it was called with, the container's ID first
+	dns      map[string]string   // blocks by mark
 	made     int
 	ticks    int
 }
@@ -60,7 +62,7 @@ func newSim(seed uint64) *sim {
 	s := &sim{
 		random: rand.New(rand.NewPCG(seed, 1)),
 		states: map[string]clusters.NodeState{}, cut: map[string]bool{}, tables: map[string]bool{}, stopped: map[string]bool{},
-		sockets: map[string][]string{}, restarts: map[string]int{},
+		sockets: map[string][]string{}, restarts: map[string]int{}, spoils: map[string][]string{}, dns: map[string]string{},
 	}
 	var objects []runtime.Object
 	for i := range 3 {
@@ -82,8 +84,11 @@ func newSim(seed uint64) *sim {
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: simNS, UID: types.UID("uid-" + name)},
 			Spec: appsv1.DeploymentSpec{Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labels},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
-					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: name, Image: name + ":1"}}}}},
-		})
+					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: name, Image: name + ":1"}},
+						Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+							LocalObjectReference: corev1.LocalObjectReference{Name: name}}}}}}}},
+		}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: simNS}, Data: map[string]string{"teleport.yaml": "version: v3"}},
+			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: simNS}})
 	}
 	objects = append(objects, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: simNS},
@@ -281,7 +286,7 @@ func (s *sim) run(ctx context.Context, every time.Duration) {
 func (s *sim) Facts(context.Context) (clusters.Facts, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := clusters.Facts{Provider: "embedded", Owned: !s.foreign}
+	f := clusters.Facts{Provider: "embedded", Owned: !s.foreign, DNS: "10.96.0.10", Limits: clusters.Limits{Hold: true}}
 	for name, state := range s.states {
 		f.Nodes = append(f.Nodes, clusters.Node{Name: name, State: state})
 	}
@@ -334,7 +339,13 @@ func (s *sim) forget(node string) {
 func (s *sim) DialContext(_ context.Context, _, address string) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	host, _, _ := net.SplitHostPort(address)
+	host, port, _ := net.SplitHostPort(address)
+	switch port {
+	case "53":
+		return s.serve(s.answerDNS), nil
+	case "8080":
+		return s.serve(s.answerHTTP(host)), nil
+	}
 	if s.states[host] != clusters.NodeRunning || s.cut[host] {
 		return nil, errors.New("no route to host")
 	}
@@ -376,7 +387,7 @@ func (s *sim) Spawn(_ context.Context, cmd clusters.Command) (exit int, err erro
 		case inPod:
 			s.socketTable(cmd, args)
 		default:
-			s.other(script, args)
+			exit = s.other(script, args, cmd.Stdout)
 		}
 	})
 	return exit, err
@@ -398,12 +409,6 @@ func (s *sim) socketTable(cmd clusters.Command, args []string) {
 		return
 	}
 	fmt.Fprint(cmd.Stdout, strings.Join(s.sockets[id], "\n"))
-}
-
-func (s *sim) other(script string, args []string) {
-	if strings.Contains(script, "kill -$2") {
-		s.restarts[args[0]]++
-	}
 }
 
 func mustNot(t *testing.T, err error) {

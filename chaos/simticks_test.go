@@ -149,8 +149,14 @@ func (s *sim) runPod(p *corev1.Pod) {
 			return
 		}
 	}
-	p.Status.Phase, p.Status.PodIP = corev1.PodRunning, "10.0.0."+fmt.Sprint(len(p.Name))
+	p.Status.Phase, p.Status.PodIP = corev1.PodRunning, addressOf(p.UID)
 	first := p.Spec.Containers[0]
+	if s.misconfigured(p) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: first.Name, LastTerminationState: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}}}
+		setReady(p, false)
+		return
+	}
 	if len(p.Status.ContainerStatuses) == 0 {
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: first.Name, Ready: true, ContainerID: fmt.Sprintf("sim://%s-0", p.UID),
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}}

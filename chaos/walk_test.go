@@ -66,8 +66,12 @@ func (w *walker) step() scenarios.Step {
 	nodes := &scenarios.Selection{Node: &scenarios.NodeSelection{Running: pick("proxy", "auth", "agent")}, Count: 1, Seed: w.random.Uint64()}
 	do := &scenarios.Do{Action: word.Name, Selects: map[string]*scenarios.Selection{}, Args: scenarios.Args{
 		"timeout": "15s", "key": "shakedown.dev/taint", "effect": pick("NoExecute", "NoSchedule"), "signal": "KILL", "share": 0.5, "rate": 1000.0,
-		"component": pods.Component, "how": pick("image", "init", "antiAffinity", "quota"), "who": pick("agents", "clients"), "down": "2s", "direction": pick("in", "out", "both"),
+		"component": pods.Component, "how": pick("image", "init", "antiAffinity", "quota", "config"), "names": []string{pick("proxy", "a*")},
+		"answer": pick("nxdomain", "servfail", "timeout", "stale"), "path": "/var/lib/teleport", "cpus": 2.0, "memory": 65536.0, "files": 3.0, "by": "10m", "delay": "100ms", "who": pick("agents", "clients"), "down": "2s", "direction": pick("in", "out", "both"),
 	}}
+	if word.Name == "backendFailure" {
+		do.Args["how"] = pick("paused", "slow", "noLeader")
+	}
 	for _, p := range word.Params {
 		switch p.Type {
 		case scenarios.TypePods:
@@ -255,6 +259,12 @@ func (s *sim) left() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out["nodes"], out["cut"], out["tables"], out["stopped"], out["away"] = fmt.Sprint(s.states), fmt.Sprint(s.cut), fmt.Sprint(s.tables), fmt.Sprint(s.stopped), fmt.Sprint(s.away)
+	out["dns"] = fmt.Sprint(s.dns)
+	for key, args := range s.spoils {
+		if s.running(args[0]) != nil {
+			out[key] = "there"
+		}
+	}
 	return out
 }
 

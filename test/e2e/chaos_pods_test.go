@@ -32,52 +32,77 @@ func (f *faults) traffic() {
 			for _, p := range f.pods("web") {
 				_, _ = f.get(p.Status.PodIP+":8080", "/file?path=/usr/bin/env")
 			}
+			time.Sleep(50 * time.Millisecond)
 		}
 	}()
 	f.t.Cleanup(func() { cancel(); <-done })
 }
 
+// podFault is a fault of pods with what its proofs say.
+type podFault struct {
+	action      string
+	args        scenarios.Args
+	bit, healed string
+}
+
+func (r podFault) name() string { return fmt.Sprintf("%s %v", r.action, r.args) }
+
+const allBack = "Deployment web has 3 of 3 ready"
+
+var podFaults = []podFault{
+	{"podEvict", nil, "left the ready endpoints", allBack},
+	{"containerSignal", scenarios.Args{"signal": "KILL"}, "ended with exit status 137", allBack},
+	{"containerSignal", scenarios.Args{"signal": "TERM"}, "ended with exit status 0", allBack},
+	{"containerPause", nil, "all of its processes are stopped", "no process is stopped"},
+	{"partition", scenarios.Args{"direction": "both"}, " dropped on node", "no rules on node"},
+	{"packetLoss", scenarios.Args{"share": 0.3}, " dropped on node", "no rules on node"},
+	{"bandwidth", scenarios.Args{"rate": 10000.0}, " dropped on node", "no rules on node"},
+	{"reconnectStorm", scenarios.Args{"who": "clients"}, "gone from its socket table", allBack},
+	{"rolloutStuck", scenarios.Args{"component": "web", "how": "image"}, "Image", allBack},
+	{"rolloutStuck", scenarios.Args{"component": "web", "how": "init"}, "Image", allBack},
+	{"rolloutStuck", scenarios.Args{"component": "web", "how": "readiness"}, "is not ready", allBack},
+	{"rolloutStuck", scenarios.Args{"component": "web", "how": "config"}, "ended with exit status 1", allBack},
+	{"rolloutStuck", scenarios.Args{"component": "web", "how": "antiAffinity"}, "Unschedulable", allBack},
+	{"rolloutStuck", scenarios.Args{"component": "web", "how": "quota"}, "exceeded quota", allBack},
+	{"backendFailure", scenarios.Args{"how": "paused"}, "all of its processes are stopped", "no process is stopped"},
+	{"backendFailure", scenarios.Args{"how": "slow", "delay": "100ms"}, "of 20 looks", "never stopped in 20 looks"},
+	{"volumeFull", scenarios.Args{"path": "/var/lib/teleport"}, "No space left on device", "a file can be made in /var/lib/teleport"},
+	{"volumeReadOnly", scenarios.Args{"path": "/var/lib/teleport"}, "Read-only file system", "a file can be made in /var/lib/teleport"},
+	{"resourceStress", scenarios.Args{"cpus": 1.0, "memory": 32.0 * 1024 * 1024, "files": 5.0}, "KiB more are resident", "nothing of ours runs in it"},
+	{"clockSkew", scenarios.Args{"by": "10m", "direction": "forward"}, "is 10m", "is 0s off"},
+	{"clockSkew", scenarios.Args{"by": "1h", "direction": "back"}, " off", "is 0s off"},
+	{"dnsFailure", scenarios.Args{"names": []string{"web"}, "answer": "nxdomain"}, "NXDOMAIN, before 10.96.", "for 5 s"},
+	{"dnsFailure", scenarios.Args{"names": []string{"we*"}, "answer": "servfail"}, "SERVFAIL, before 10.96.", "for 5 s"},
+	{"dnsFailure", scenarios.Args{"names": []string{"web"}, "answer": "timeout"}, "no answer within 2.0 s, before 10.96.", "for 5 s"},
+	{"dnsFailure", scenarios.Args{"names": []string{"web"}, "answer": "stale"}, "for 77 s, before 10.96.", "for 5 s"},
+}
+
+// TestE2EChaosPods injects each of them into one of three pods, sees its proof, heals, and sees that too.
 func TestE2EChaosPods(t *testing.T) {
-	for _, row := range []struct {
-		action      string
-		args        scenarios.Args
-		bit, healed string
-	}{
-		{"podEvict", nil, "left the ready endpoints", "Deployment web has 3 of 3 ready"},
-		{"containerSignal", scenarios.Args{"signal": "KILL"}, "ended with exit status 137", "Deployment web has 3 of 3 ready"},
-		{"containerSignal", scenarios.Args{"signal": "TERM"}, "ended with exit status 0", "Deployment web has 3 of 3 ready"},
-		{"containerPause", nil, "all of its processes are stopped", "no process is stopped"},
-		{"partition", scenarios.Args{"direction": "both"}, " dropped on node", "no rules on node"},
-		{"packetLoss", scenarios.Args{"share": 0.3}, " dropped on node", "no rules on node"},
-		{"bandwidth", scenarios.Args{"rate": 10000.0}, " dropped on node", "no rules on node"},
-		{"reconnectStorm", scenarios.Args{"who": "clients"}, "gone from its socket table", "Deployment web has 3 of 3 ready"},
-		{"rolloutStuck", scenarios.Args{"component": "web", "how": "image"}, "Image", "Deployment web has 3 of 3 ready"},
-		{"rolloutStuck", scenarios.Args{"component": "web", "how": "init"}, "Image", "Deployment web has 3 of 3 ready"},
-		{"rolloutStuck", scenarios.Args{"component": "web", "how": "readiness"}, "is not ready", "Deployment web has 3 of 3 ready"},
-		{"rolloutStuck", scenarios.Args{"component": "web", "how": "antiAffinity"}, "Unschedulable", "Deployment web has 3 of 3 ready"},
-		{"rolloutStuck", scenarios.Args{"component": "web", "how": "quota"}, "exceeded quota", "Deployment web has 3 of 3 ready"},
-	} {
-		name := fmt.Sprintf("%s %v", row.action, row.args)
-		inSpace(t, name, func(s *space) {
-			s.apply(served)
-			s.ready("web", 3)
-			s.eventually("endpoints", func() error { return s.behind("web", 3) })
-			f := newFaults(s)
-			f.traffic()
-			held := f.inject(step("x", row.action, row.args, onePod))
-			if bit := f.at(history.FaultBit); !strings.Contains(bit.Proof, row.bit) {
-				t.Errorf("bit by %q, want %q", bit.Proof, row.bit)
-			}
-			if held.Step.Lasting {
-				f.must(f.keeper.Heal(f.ctx, "x"))
-			}
-			f.healed(held)
-			if healed := f.at(history.FaultHealed); !strings.Contains(healed.Proof, row.healed) {
-				t.Errorf("healed by %q, want %q", healed.Proof, row.healed)
-			}
-			s.ready("web", 3)
-		})
-	}
+	atOnce(t, podFaults, podFault.name, func(t *testing.T, row podFault) {
+		s := newSpace(context.WithoutCancel(t.Context()), t, shared) // cleaning up needs it, too
+		s.apply(served)
+		s.ready("web", 3)
+		s.eventually("endpoints", func() error { return s.behind("web", 3) })
+		f := newFaults(s)
+		f.traffic()
+		began := time.Now()
+		held := f.inject(step("x", row.action, row.args, onePod))
+		bitten := time.Since(began)
+		if bit := f.at(history.FaultBit); !strings.Contains(bit.Proof, row.bit) {
+			t.Errorf("bit by %q, want %q", bit.Proof, row.bit)
+		}
+		began = time.Now()
+		if held.Step.Lasting {
+			f.must(f.keeper.Heal(f.ctx, "x"))
+		}
+		f.healed(held)
+		t.Logf("bit after %s, healed after %s", bitten.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+		if healed := f.at(history.FaultHealed); !strings.Contains(healed.Proof, row.healed) {
+			t.Errorf("healed by %q, want %q", healed.Proof, row.healed)
+		}
+		s.ready("web", 3)
+	})
 }
 
 func TestE2EChaosPartitionCuts(t *testing.T) {

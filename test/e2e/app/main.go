@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 func main() {
@@ -18,11 +20,16 @@ func main() {
 	linger := flag.Duration("linger", 0, "time from SIGTERM to exit")
 	exit := flag.Int("exit", -1, "exit at once with this status")
 	ready := flag.String("ready", "", "file that must exist for /ready to say yes; empty: always")
+	config := flag.String("config", "", "YAML file that has to parse")
 	mark := flag.String("mark", "", "file that a line is appended to for each event: start, prestop, term")
 	flag.Parse()
 	if *exit >= 0 {
 		fmt.Println("exiting with", *exit)
 		os.Exit(*exit)
+	}
+	if err := parses(*config); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	note(*mark, "start")
 	time.Sleep(*delay)
@@ -40,6 +47,17 @@ func main() {
 		fmt.Println("stopping in", *linger)
 		time.Sleep(*linger)
 	}
+}
+
+func parses(file string) error {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return yaml.Unmarshal(text, new(any))
 }
 
 func routes(ready, mark string) http.Handler {

@@ -7,6 +7,7 @@ import (
 	"github.com/coredns/coredns/coremain"
 
 	// The plugins that the Corefile of boot names, and no others.
+	_ "github.com/coredns/coredns/plugin/acl"
 	_ "github.com/coredns/coredns/plugin/bind"
 	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"
@@ -18,6 +19,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/ready"
 	_ "github.com/coredns/coredns/plugin/reload"
 	_ "github.com/coredns/coredns/plugin/template"
+	_ "github.com/coredns/coredns/plugin/view"
 )
 
 // dns runs CoreDNS, which reads the command line of the process itself.
