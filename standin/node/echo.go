@@ -55,7 +55,9 @@ func (e *echo) Run(in io.Reader, out, errs io.Writer) Exit {
 		e.errs = out
 	}
 	command, _ := strings.CutPrefix(e.req.Command, EchoCommand)
-	if command = strings.TrimSpace(command); command != "" {
+	if command = strings.TrimSpace(command); e.transfer(command, in) {
+		e.done = true
+	} else if command != "" {
 		e.run(command)
 		e.done = e.done || !e.cat
 	} else if e.req.Command != "" {
