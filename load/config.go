@@ -28,7 +28,7 @@ type Config struct {
 	Targets Targets
 	// Users carry the load: session n goes as Users[Drawn.User].
 	Users []*identity.Identity
-	Dial  ssh.DialFunc // nil: a net.Dialer; in a cluster its DialContext
+	Dial  ssh.DialFunc // nil: a net.Dialer, from several addresses where ports run out; in a cluster its DialContext
 	// ThroughService dials Targets.Service instead of a pod chosen here. Which pod carries a session is then not
 	// known (ProxyHow "service"), so losses are harder to attribute.
 	ThroughService bool

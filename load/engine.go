@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -64,7 +63,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	if cfg.Dial == nil {
-		cfg.Dial = new(net.Dialer).DialContext
+		cfg.Dial = newSpreader().DialContext
 	}
 	e := newEngine(cfg)
 	ssh, err := newSSHOpener(cfg.Users, cfg.Dial, e.longestTimeout(), e.forwardAgent())

@@ -111,7 +111,7 @@ func TestOffersAndLimits(t *testing.T) {
 	if errs := Limits(p); len(errs) > 0 {
 		t.Errorf("37 sessions: %v", errs)
 	}
-	p.Streams[1].Held = 900_000
+	p.Streams[1].Arrival.Closed.Held = 900_000
 	if errs := Limits(p); len(errs) == 0 {
 		t.Error("900,000 sessions are held against no limit")
 	}

@@ -17,6 +17,7 @@ import (
 	"shakedown.dev/shakedown/checks"
 	"shakedown.dev/shakedown/clusters"
 	"shakedown.dev/shakedown/internal/exit"
+	"shakedown.dev/shakedown/load"
 	"shakedown.dev/shakedown/reports"
 	"shakedown.dev/shakedown/scenarios"
 	"shakedown.dev/shakedown/teleport/helm"
@@ -76,6 +77,9 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	plan, _, err := MakePlan(ctx, o.Scenario, o.ProviderName, o.Seed)
 	if err != nil {
 		return Result{}, exit.With(exit.Usage, err)
+	}
+	if err := load.Prepare(plan); err != nil {
+		return Result{}, exit.With(exit.Broken, fmt.Errorf("this machine cannot hold the load: %w", err))
 	}
 	now := time.Now()
 	env := Env{

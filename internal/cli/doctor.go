@@ -9,6 +9,7 @@ import (
 
 	"shakedown.dev/shakedown/clusters/embedded"
 	"shakedown.dev/shakedown/internal/exit"
+	"shakedown.dev/shakedown/load"
 )
 
 // diagnosis is the result of doctor.
@@ -28,7 +29,7 @@ func (a *app) doctor() *cobra.Command {
 }
 
 func (a *app) runDoctor(ctx context.Context) error {
-	d := diagnosis{OK: true, Findings: a.provider(nil).Diagnose(ctx)}
+	d := diagnosis{OK: true, Findings: append(a.provider(nil).Diagnose(ctx), sessionRoom(load.LookRoom()))}
 	for _, f := range d.Findings {
 		d.OK = d.OK && (f.OK || !f.Required)
 	}
@@ -39,6 +40,20 @@ func (a *app) runDoctor(ctx context.Context) error {
 		return statusError(exit.Broken)
 	}
 	return nil
+}
+
+// fewSessions is the load of the catalogue's main scenario, and some.
+const fewSessions = 500
+
+// sessionRoom says how many sessions the load engine can hold here.
+func sessionRoom(r load.Room) embedded.Finding {
+	f := embedded.Finding{Name: "sessions", OK: r.Sessions() >= fewSessions, Detail: fmt.Sprintf(
+		"up to %d through one proxy: open files allow %d, local ports %d, free memory %d before the system under test takes its part",
+		r.Sessions(), r.Files, r.Ports, r.Memory)}
+	if !f.OK {
+		f.Do = "raise the limit of open files (ulimit -n), or free memory"
+	}
+	return f
 }
 
 func describe(w io.Writer, d diagnosis) {

@@ -21,9 +21,11 @@ func TestBehaviours(t *testing.T) {
 			terminal := p.Streams[0].Mix[0].Session
 			p.Streams = nil
 			for name, change := range map[string]func(*scenarios.Session){
-				"up":       func(s *scenarios.Session) { s.Behaviour, s.Direction, s.Size = "transfer", "up", size },
-				"down":     func(s *scenarios.Session) { s.Behaviour, s.Direction, s.Size = "transfer", "down", size },
-				"slow":     func(s *scenarios.Session) { s.Behaviour, s.Direction, s.Size, s.Rate = "transfer", "down", size, size / 2 },
+				"up":   func(s *scenarios.Session) { s.Behaviour, s.Direction, s.Size = "transfer", "up", size },
+				"down": func(s *scenarios.Session) { s.Behaviour, s.Direction, s.Size = "transfer", "down", size },
+				"slow": func(s *scenarios.Session) {
+					s.Behaviour, s.Direction, s.Size, s.Rate = "transfer", "down", size, size/2
+				},
 				"channels": func(s *scenarios.Session) { s.Behaviour, s.Channels = "channels", 3 },
 			} {
 				session := terminal
