@@ -100,7 +100,7 @@ func (a *Auth) countServers(ctx context.Context) error {
 // announce keeps this auth in the list of auth servers until it is closed.
 func (a *Auth) announce(addr string) {
 	defer a.background.Done()
-	tick := time.NewTicker(a.Scale.Of(process.HeartbeatCheck))
+	tick := time.NewTicker(a.Scale.BeatEvery())
 	defer tick.Stop()
 	var last time.Time
 	for {

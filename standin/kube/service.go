@@ -96,7 +96,7 @@ func (s *service) Start(ctx context.Context) error {
 	s.work.Go(func() { s.trackers.Run(s.ctx) })
 	beatCtx, stop := context.WithCancel(s.ctx)
 	s.beats = stop
-	s.work.Go(func() { s.heartbeat(beatCtx) })
+	s.work.Go(func() { s.env.Beat(beatCtx, "kube", s.cluster.Refresh, s.describe) })
 	return nil
 }
 
@@ -124,32 +124,6 @@ func (s *service) handle(ctx context.Context, raw net.Conn) {
 		return
 	}
 	s.conns.Serve(ctx, conn)
-}
-
-func (s *service) heartbeat(ctx context.Context) {
-	ticker := time.NewTicker(s.env.Scale.Of(process.HeartbeatCheck))
-	defer ticker.Stop()
-	var announced time.Time
-	for {
-		err := s.cluster.Refresh(ctx)
-		if err == nil && time.Since(announced) > s.env.Scale.Of(process.Announce) {
-			if err = s.env.Auth.UpsertServer(ctx, s.describe()); err == nil {
-				announced = time.Now()
-			}
-		}
-		if err != nil {
-			announced = time.Time{}
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		s.env.Heartbeat("kube", err)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
 }
 
 func (s *service) describe() types.Server {

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gravitational/teleport/api/types"
@@ -31,11 +30,10 @@ type service struct {
 	pool     *tunnel.Pool // nil: proxies dial this node
 	listener net.Listener // nil: tunnel
 
-	ctx       context.Context
-	cancel    context.CancelFunc
-	beats     context.CancelFunc
-	work      sync.WaitGroup
-	announced atomic.Int64 // unix nanoseconds
+	ctx    context.Context
+	cancel context.CancelFunc
+	beats  context.CancelFunc
+	work   sync.WaitGroup
 }
 
 // New makes the SSH service. With a proxy address in the configuration it is reached through tunnels, else proxies dial it.
@@ -101,7 +99,7 @@ func (s *service) Start(ctx context.Context) error {
 	s.work.Go(func() { s.server.Run(s.ctx) })
 	beatCtx, stop := context.WithCancel(s.ctx)
 	s.beats = stop
-	s.work.Go(func() { s.heartbeat(beatCtx) })
+	s.work.Go(func() { s.env.Beat(beatCtx, "node", s.cluster.Refresh, s.describe) })
 	return nil
 }
 
@@ -116,39 +114,6 @@ func (s *service) accept() {
 }
 
 func (s *service) handle(ctx context.Context, conn net.Conn) { s.server.Handle(ctx, conn, s.target) }
-
-// heartbeat announces the node every few minutes, and asks for the cluster's configuration in between as a sign of life.
-func (s *service) heartbeat(ctx context.Context) {
-	ticker := time.NewTicker(s.env.Scale.Of(process.HeartbeatCheck))
-	defer ticker.Stop()
-	for {
-		err := s.beat(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		s.env.Heartbeat("node", err)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
-}
-
-func (s *service) beat(ctx context.Context) error {
-	if err := s.cluster.Refresh(ctx); err != nil {
-		s.announced.Store(0)
-		return err
-	}
-	if time.Since(time.Unix(0, s.announced.Load())) < s.env.Scale.Of(process.Announce) {
-		return nil
-	}
-	if err := s.env.Auth.UpsertServer(ctx, s.describe()); err != nil {
-		return fmt.Errorf("announce node: %w", err)
-	}
-	s.announced.Store(time.Now().UnixNano())
-	return nil
-}
 
 func (s *service) describe() types.Server {
 	id, spec := s.env.Auth.Identity(), types.ServerSpecV2{Hostname: s.env.Auth.Identity().NodeName, Version: s.env.Behaviour.Version}

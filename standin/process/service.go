@@ -39,7 +39,7 @@ type Env struct {
 	// TunnelBackoff is the longest wait between two tries to meet a proxy; zero is the real program's.
 	TunnelBackoff time.Duration
 	// Heartbeat feeds /readyz: call it after every try to announce the service,
-	// with the error or nil, at least every Scale.Of(HeartbeatCheck).
+	// with the error or nil, at least every Scale.BeatEvery; Beat does that.
 	Heartbeat func(component string, err error)
 }
 

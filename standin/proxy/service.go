@@ -102,7 +102,7 @@ func (s *service) Start(ctx context.Context) error {
 	s.work.Go(func() { s.ssh.forward.Run(s.ctx) })
 	beatCtx, stop := context.WithCancel(s.ctx)
 	s.beats = stop
-	s.work.Go(func() { s.heartbeat(beatCtx) })
+	s.work.Go(func() { s.env.Beat(beatCtx, "proxy", s.cluster.Refresh, s.describe) })
 	s.work.Go(func() { s.servers.run(s.ctx, s.tunnels.Announce) })
 	s.work.Go(func() { s.router.countMissing(s.ctx) })
 	return nil
@@ -190,33 +190,6 @@ func (s *service) closeListeners() {
 	defer s.mu.Unlock()
 	for _, l := range s.listeners {
 		l.Close()
-	}
-}
-
-// heartbeat announces the proxy every few minutes, and asks for the cluster's configuration in between as a sign of life.
-func (s *service) heartbeat(ctx context.Context) {
-	ticker := time.NewTicker(s.env.Scale.Of(process.HeartbeatCheck))
-	defer ticker.Stop()
-	var announced time.Time
-	for {
-		err := s.cluster.Refresh(ctx)
-		if err == nil && time.Since(announced) > s.env.Scale.Of(process.Announce) {
-			if err = s.env.Auth.UpsertServer(ctx, s.describe()); err == nil {
-				announced = time.Now()
-			}
-		}
-		if err != nil {
-			announced = time.Time{}
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		s.env.Heartbeat("proxy", err)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
 	}
 }
 
