@@ -63,12 +63,14 @@ func Default() []Check {
 		{"recordings explained", recordingsExplained},
 		{"lines intact", linesIntact},
 		{"ready means serving", readyServes},
+		{"serving means ready", servingIsReady},
 		{"pods stop in time", podsStopInTime},
 		{"nothing ends by itself", nothingEndsByItself},
 		{"rollouts succeeded", rolloutsSucceeded},
 		{"timeline kept", timelineKept},
 		{"recovered", recoveredCheck},
 		{"nothing leaks", leaksNoted},
+		{"dead nodes are forgotten", deadNodesForgotten},
 	}
 }
 

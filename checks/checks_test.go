@@ -55,6 +55,15 @@ func TestDefaultChecks(t *testing.T) {
 			w.drop(func(e history.Event) bool { return e.Kind == history.KindProbe })
 		}), Inconclusive, "both watched and probed"},
 
+		{"serving means ready", "every pod that serves is ready", killed(), Pass, "no pod that served was kept out"},
+		{"serving means ready", "a pod serves and says that it is not ready", steady(unready("proxy-2", 20*sec, 60*sec)), Fail, "proxy-2 served but was not ready for 39"},
+		{"serving means ready", "a pod that is neither ready nor serves", steady(unready("proxy-2", 20*sec, 60*sec), dead("proxy-2", 20*sec, 60*sec)), Pass, "no pod that served was kept out"},
+		{"serving means ready", "a pod that is not ready for a short time", steady(unready("proxy-2", 20*sec, 29*sec)), Pass, "no pod that served was kept out"},
+		{"serving means ready", "a pod that a fault acts on", steady(unready("proxy-2", 20*sec, 60*sec), faultOn("freeze", "containerPause", 19*sec, 62*sec, onPod(proxy(2)))), Pass, "no pod that served was kept out"},
+
+		{"dead nodes are forgotten", "a node stays listed long after its pod", steady(podGoes(agent(1), 20*sec, 21*sec, sec), listedAt(agent(1), 90*sec, 6*sec)), Fail, "node agent-1 was still listed 1m9s after its pod had gone, 6s is allowed"},
+		{"dead nodes are forgotten", "a node is listed for as long as Teleport does", steady(podGoes(agent(1), 20*sec, 21*sec, sec), listedAt(agent(1), 90*sec, 0)), Pass, "1 nodes whose pods are gone were still listed"},
+
 		{"pods stop in time", "a deleted pod stops", killed(graceful(1, 0, 8*sec)), Pass, "1 pods that were asked to stop"},
 		{"pods stop in time", "a deleted pod never drains and is killed", killed(graceful(137, 9, 30*sec)), Fail, "proxy-3 did not stop within its 30s"},
 		{"pods stop in time", "a deleted pod ended unseen", killed(graceful(-1, 0, 8*sec)), Inconclusive, "how they ended was not seen"},
@@ -228,5 +237,22 @@ func longer(until time.Duration) func(*world) {
 				w.at(t, proxy(i).Name, history.Probe{Pod: proxy(i), Took: 40 * time.Millisecond})
 			}
 		}
+	}
+}
+
+// unready has a proxy say that it is not ready, while it serves.
+func unready(name string, from, to time.Duration) func(*world) {
+	return func(w *world) {
+		i := int(name[len(name)-1] - '0')
+		w.at(from, name, history.PodChange{Pod: proxy(i), State: history.PodUnready})
+		w.at(to, name, history.PodChange{Pod: proxy(i), State: history.PodReady})
+	}
+}
+
+// listedAt has Teleport list a dead agent; bound is how long it may.
+func listedAt(pod history.PodRef, at, bound time.Duration) func(*world) {
+	return func(w *world) {
+		w.start.Bounds.Listed = bound
+		w.at(at, pod.Name, history.AgentChange{Agent: history.Agent{UUID: "agent-uuid-1", Host: pod.Name, Pod: pod}, State: history.AgentListed})
 	}
 }

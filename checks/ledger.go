@@ -35,6 +35,7 @@ type ledger struct {
 	endpoints  map[string]map[string]steps // component, Service
 	replicas   map[string]replicaSteps     // component
 	agents     map[string][]agentChange    // agent UUID
+	listed     []listed
 	entries    map[string]*phase
 	entryOrder []string
 	faults     []*fault
@@ -201,6 +202,10 @@ func (l *ledger) addGenerator(at time.Duration, g history.Generator) {
 }
 
 func (l *ledger) addAgent(at time.Duration, a history.AgentChange) {
+	if a.State == history.AgentListed {
+		l.addListed(at, a.Agent)
+		return
+	}
 	proxy := int32(-1)
 	if a.Proxy != (history.PodRef{}) {
 		proxy = l.pod(a.Proxy)

@@ -90,10 +90,13 @@ type Replicas struct {
 // AgentChange is an agent joining, leaving or changing its tunnels.
 type AgentChange struct {
 	Agent   Agent  `json:"agent"`
-	State   string `json:"state"` // registered, gone, connected, disconnected
+	State   string `json:"state"` // registered, gone, connected, disconnected, listed
 	Tunnels int    `json:"tunnels,omitempty"`
 	Proxy   PodRef `json:"proxy,omitzero"`
 }
+
+// AgentListed is the state of an agent that Teleport still lists though its pod is gone.
+const AgentListed = "listed"
 
 // APIServer is a look at the API server that failed, or the first that
 // succeeded again.

@@ -60,15 +60,16 @@ type StreamOffer struct {
 
 // Bounds are the limits that a run's validity is judged by.
 type Bounds struct {
-	LateP99   time.Duration `json:"lateP99Ns"`       // schedule error allowed to the generator
-	CPU       float64       `json:"cpuShare"`        // share of all cores allowed, 0..1
-	Stall     time.Duration `json:"stallNs"`         // silence from which a session counts as stalled
-	Gap       time.Duration `json:"gapNs"`           // silence from which a gap is written down
-	Settle    time.Duration `json:"settleNs"`        // time given to recordings after a session's end
-	LateRec   time.Duration `json:"lateRecordingNs"` // from which a complete recording is late
-	ClockJump time.Duration `json:"clockJumpNs"`     // wall against monotonic
-	Offered   float64       `json:"offeredShare"`    // share of the offered load that must have been started, 0..1
-	Probe     time.Duration `json:"probeNs"`         // canary interval per pod
+	LateP99   time.Duration `json:"lateP99Ns"`          // schedule error allowed to the generator
+	CPU       float64       `json:"cpuShare"`           // share of all cores allowed, 0..1
+	Stall     time.Duration `json:"stallNs"`            // silence from which a session counts as stalled
+	Gap       time.Duration `json:"gapNs"`              // silence from which a gap is written down
+	Settle    time.Duration `json:"settleNs"`           // time given to recordings after a session's end
+	LateRec   time.Duration `json:"lateRecordingNs"`    // from which a complete recording is late
+	ClockJump time.Duration `json:"clockJumpNs"`        // wall against monotonic
+	Offered   float64       `json:"offeredShare"`       // share of the offered load that must have been started, 0..1
+	Probe     time.Duration `json:"probeNs"`            // canary interval per pod
+	Listed    time.Duration `json:"listedNs,omitempty"` // how long Teleport lists a node it no longer hears of
 }
 
 // RunEnd is written when the conductor has finished and healed, however the

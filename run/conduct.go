@@ -45,7 +45,33 @@ func (r *runner) conduct(ctx context.Context) error {
 	err = t.perform(ctx)
 	r.result.Interrupted = err != nil && ctx.Err() != nil
 	t.end(err, r.result.Interrupted)
+	if err != nil && r.hurried() {
+		return interruption(ctx, err)
+	}
 	return errors.Join(interruption(ctx, err), r.judge())
+}
+
+// hurried says whether only healing is wanted any more.
+func (r *runner) hurried() bool {
+	select {
+	case <-r.HealOnly:
+		return true
+	default:
+		return false
+	}
+}
+
+// unlessHurried is a context that also ends when only healing is wanted.
+func (r *runner) unlessHurried(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-r.HealOnly:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // perform is all that the history is about.
@@ -59,7 +85,11 @@ func (t *trial) perform(ctx context.Context) error {
 		return fmt.Errorf("watch the cluster: %w", err)
 	}
 	defer t.watch.Stop()
-	defer func() { collect(context.WithoutCancel(ctx), t.system, t.folder.path(logsDir), t.Log) }()
+	defer func() {
+		patient, cancel := t.unlessHurried(context.WithoutCancel(ctx))
+		defer cancel()
+		collect(patient, t.system, t.folder.path(logsDir), t.Log)
+	}()
 	if err := t.system.install(ctx, t.env.Run, t.folder.path(privateDir), t.step,
 		func(ctx context.Context) func(context.Context) error { return t.startProbe(ctx).finish }); err != nil {
 		return err
@@ -179,7 +209,9 @@ func (t *trial) settle(asked context.Context) error {
 		return err
 	})
 	err = errors.Join(err, t.step("Ending sessions", func() error {
-		t.engine.Stop(ctx)
+		patient, cancel := t.unlessHurried(ctx)
+		defer cancel()
+		t.engine.Stop(patient)
 		return nil
 	}))
 	if asked.Err() != nil || t.recordingMode() == "off" {
@@ -201,6 +233,7 @@ func (t *trial) checkRecordings(ctx context.Context) error {
 		Settle: time.Duration(t.plan.Recordings.Settle), Late: time.Duration(t.plan.Recordings.Late),
 		Completer: t.completer(), Sample: t.plan.Recordings.Sample, Seed: t.plan.Seed, Logger: t.Log,
 	}, t.engine.Recorded())
+	t.census(ctx)
 	return err
 }
 

@@ -59,6 +59,7 @@ func (r *runner) bounds() history.Bounds {
 	return history.Bounds{
 		LateP99: d(v.LateP99), CPU: v.CPU, Stall: d(v.Stall), Gap: d(v.Gap), ClockJump: d(v.ClockJump),
 		Offered: v.Offered, Probe: d(v.Probe), Settle: d(rec.Settle), LateRec: d(rec.Late),
+		Listed: r.shortened(listedTime),
 	}
 }
 
@@ -66,21 +67,5 @@ func (r *runner) bounds() history.Bounds {
 // a tracker expires, 5 min poll, 2 min wait (lib/events/complete.go).
 const completerTime = 37 * time.Minute
 
-// completer is that of this system: the stand-in may be told to be quicker.
-func (r *runner) completer() time.Duration {
-	factor := 1.0
-	if f, ok := helm.Get(r.plan.Teleport.From.Values, "standin", "timeFactor"); ok && r.standin() {
-		switch n := f.(type) {
-		case float64:
-			factor = n
-		case int:
-			factor = float64(n)
-		case int64:
-			factor = float64(n)
-		}
-	}
-	if factor < 1 {
-		factor = 1
-	}
-	return time.Duration(float64(completerTime) / factor)
-}
+// completer is that of this system.
+func (r *runner) completer() time.Duration { return r.shortened(completerTime) }

@@ -48,6 +48,9 @@ type Options struct {
 	Argv         []string
 	// Repeat gives the command that does a run again, from its folder, for reports. Nil: they make one.
 	Repeat func(folder string) string
+	// HealOnly, when it is closed, leaves everything out that is not healing: sessions are not ended one by one, no
+	// logs are collected, and there is no verdict. Nil: never.
+	HealOnly <-chan struct{}
 	// Progress is told of each step of the run. Nil: nobody watches.
 	Progress func(clusters.Step)
 	Log      *slog.Logger // nil: nothing is logged

@@ -19,19 +19,20 @@ import (
 type patience struct {
 	signals chan os.Signal
 	over    chan struct{}
-	done    chan bool // gives whether only healing is wanted
+	hurry   chan struct{} // closed when only healing is wanted
+	done    chan struct{}
 }
 
 // heed begins; until release signals do nothing else to the program.
 func (a *app) heed(watch *inTurn, leave func()) *patience {
-	p := &patience{signals: make(chan os.Signal, 3), over: make(chan struct{}), done: make(chan bool, 1)}
+	p := &patience{signals: make(chan os.Signal, 3), over: make(chan struct{}), hurry: make(chan struct{}), done: make(chan struct{})}
 	signal.Notify(p.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	note := func(text string) { watch.Step(clusters.Step{Name: text, State: clusters.StepNote}) }
 	go func() {
+		defer close(p.done)
 		for n := 1; ; n++ {
 			select {
 			case <-p.over:
-				p.done <- n > 2
 				return
 			case <-p.signals:
 			}
@@ -39,6 +40,7 @@ func (a *app) heed(watch *inTurn, leave func()) *patience {
 			case 1:
 				note("Interrupted: healing and reporting; once more only heals")
 			case 2:
+				close(p.hurry)
 				note("Only healing; once more leaves at once")
 			default:
 				leave()
@@ -52,7 +54,13 @@ func (a *app) heed(watch *inTurn, leave func()) *patience {
 func (p *patience) release() (hurried bool) {
 	signal.Stop(p.signals)
 	close(p.over)
-	return <-p.done
+	<-p.done
+	select {
+	case <-p.hurry:
+		return true
+	default:
+		return false
+	}
 }
 
 // leave ends the program and says how to clean up behind it.

@@ -64,6 +64,7 @@ func (r *running) do(ctx context.Context, name string) error {
 	watch := &inTurn{to: r.watch()}
 	options.Progress, options.Provider = watch.Step, r.app.provider(watch.Step)
 	signals := r.heed(watch, func() { r.leave(began) })
+	options.HealOnly = signals.hurry
 	result, err := run.Run(ctx, options)
 	hurried := signals.release()
 	watch.to.Close()
