@@ -135,28 +135,29 @@ func (s *Site) leaderless(members []corev1.Pod, rules func(context.Context) (str
 
 var hasLeader = regexp.MustCompile(`(?m)^etcd_server_has_leader (\d)`)
 
-// leads is what a member's metrics say of whether it has a leader.
-func (w World) leads(ctx context.Context, p *corev1.Pod) (string, error) {
-	err := fmt.Errorf("%s has no metrics that say whether it has a leader", p.Name)
+// metrics are those of an etcd member, from the ports where it tells them without a certificate.
+func (w World) metrics(ctx context.Context, p *corev1.Pod) (string, error) {
 	if w.Cluster == nil {
-		return "", err
+		return "", errors.New("no way into the cluster's network")
 	}
 	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DialContext: w.Cluster.DialContext, DisableKeepAlives: true}}
+	var errs []error
 	for _, port := range []string{"2381", "2379"} {
-		req, failed := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(p.Status.PodIP, port)+"/metrics", nil)
-		if failed != nil {
-			return "", failed
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(p.Status.PodIP, port)+"/metrics", nil)
+		if err != nil {
+			return "", err
 		}
-		res, failed := client.Do(req)
-		if failed != nil {
-			err = errors.Join(err, failed)
+		res, err := client.Do(req)
+		if err != nil {
+			errs = append(errs, err)
 			continue
 		}
-		text, failed := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+		text, err := io.ReadAll(io.LimitReader(res.Body, 4<<20))
 		res.Body.Close()
-		if found := hasLeader.FindSubmatch(text); failed == nil && found != nil {
-			return string(found[1]), nil
+		if err == nil && strings.Contains(string(text), "etcd_server_") {
+			return string(text), nil
 		}
+		errs = append(errs, err)
 	}
-	return "", err
+	return "", fmt.Errorf("pod %s has no metrics of etcd: %w", p.Name, errors.Join(errs...))
 }

@@ -33,13 +33,20 @@ type trial struct {
 	undo     *undo.Log
 	targets  *targets
 	ends     containerEnds
+	carried  carried
+}
+
+// tap reads along what goes into the history.
+func (t *trial) tap(e history.Event) {
+	t.ends.tap(e)
+	t.carried.tap(e)
 }
 
 // conduct does the run on a cluster that is up, and judges it.
 func (r *runner) conduct(ctx context.Context) error {
 	t := &trial{runner: r}
 	var err error
-	if t.recorder, err = history.Create(r.folder.path(checks.HistoryFile), history.Options{Tap: t.ends.tap}); err != nil {
+	if t.recorder, err = history.Create(r.folder.path(checks.HistoryFile), history.Options{Tap: t.tap}); err != nil {
 		return err
 	}
 	err = t.perform(ctx)
@@ -188,10 +195,11 @@ func (t *trial) prepareLoad() error {
 		World: chaos.World{
 			Client: t.system.client, REST: t.system.config, Namespace: t.plan.Teleport.Namespace, Run: t.env.Run,
 			Labels:  map[string]string{pods.Agent: pods.Selector(agentsRelease, pods.Agent)},
-			Cluster: t.cluster, Works: t.targets.works,
+			Cluster: t.cluster, Works: t.targets.works, Sessions: t.carried.now,
 		},
 		Undo: t.undo, Record: t.state.Record, Health: func(context.Context) error { return t.state.Well() }, Log: t.Log,
 	}
+	t.keeper.World.Leader = t.keeper.World.FindLeader
 	return nil
 }
 
