@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shakedown.dev/shakedown/checks"
+	"shakedown.dev/shakedown/clusters"
 	"shakedown.dev/shakedown/history"
 	"shakedown.dev/shakedown/scenarios"
 )
@@ -32,6 +33,7 @@ type Env struct {
 	Started  time.Time         `json:"started"`
 	Provider string            `json:"provider"`
 	Machine  map[string]string `json:"machine"`
+	Images   []clusters.Image  `json:"images,omitempty"` // that were given, beside the stand-in's
 	// ProxyStop is what stopping a proxy did, where the run measured it.
 	ProxyStop *history.ProxyStop `json:"proxyStop,omitempty"`
 	// Filled in are values that a lab needs and the author did not give, with the reason for each.

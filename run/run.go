@@ -36,6 +36,7 @@ const (
 // Options are what a run needs to be told.
 type Options struct {
 	Scenario     *scenarios.Scenario // read with DecodeOptions
+	Plan         *scenarios.Plan     // of another run, to be carried out as it stands: then Scenario and Seed say nothing
 	Text         []byte              // of the scenario, as its author wrote it
 	Seed         uint64
 	Provider     clusters.Provider
@@ -77,17 +78,18 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	plan, _, err := MakePlan(ctx, o.Scenario, o.ProviderName, o.Seed)
+	plan, err := o.plan(ctx)
 	if err != nil {
 		return Result{}, exit.With(exit.Usage, err)
 	}
+	o.Seed = plan.Seed
 	if err := load.Prepare(plan); err != nil {
 		return Result{}, exit.With(exit.Broken, fmt.Errorf("this machine cannot hold the load: %w", err))
 	}
 	now := time.Now()
 	env := Env{
 		Run: newID(plan.Scenario, now), Scenario: plan.Scenario, Seed: o.Seed, Argv: o.Argv, Tool: o.Tool,
-		Started: now.UTC(), Provider: o.ProviderName,
+		Started: now.UTC(), Provider: o.ProviderName, Images: o.Images,
 		Machine: map[string]string{"os": runtime.GOOS, "arch": runtime.GOARCH, "cores": fmt.Sprint(runtime.NumCPU())},
 	}
 	f, err := createFolder(o.Out, o.Text, plan, env)
@@ -97,6 +99,15 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	r := &runner{Options: o, plan: plan, env: env, folder: f, result: Result{Folder: f.dir}}
 	err = r.whole(ctx)
 	return r.result, err
+}
+
+// plan is the one that was handed in, or a new one.
+func (o Options) plan(ctx context.Context) (*scenarios.Plan, error) {
+	if o.Plan != nil {
+		return o.Plan, nil
+	}
+	plan, _, err := MakePlan(ctx, o.Scenario, o.ProviderName, o.Seed)
+	return plan, err
 }
 
 // runner is one run under way.

@@ -24,6 +24,8 @@ type running struct {
 	keep    string
 	images  []string
 	standin string
+	replay  string
+	quiet   bool // the reports of single runs are not shown
 }
 
 func (a *app) run() *cobra.Command {
@@ -36,9 +38,18 @@ func (a *app) run() *cobra.Command {
 			"The first Ctrl-C heals and reports, the second only heals, the third leaves at once.",
 		Example: "  shakedown run rollout-under-fire\n" +
 			"  shakedown run mine.yaml --seed 7 --set load[terminals].arrival.maxHeld=50\n" +
+			"  shakedown run --replay runs/20260101-000000-rollout-under-fire-4f2a\n" +
 			"  shakedown run steady --chart ./teleport-cluster --image public.ecr.aws/gravitational/teleport:13.0.0=host:./build",
-		Args: cobra.ExactArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if r.replay != "" {
+				return onlyReplay(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if r.replay != "" {
+				return r.doAgain(cmd.Context())
+			}
 			if !cmd.Flags().Changed("seed") {
 				r.seed = uint64(rand.Uint32()) // short enough to be typed
 			}
@@ -48,11 +59,18 @@ func (a *app) run() *cobra.Command {
 	r.flags(cmd)
 	flags := cmd.Flags()
 	flags.Uint64Var(&r.seed, "seed", 0, "of all that is drawn at random (default: a new one, which is printed)")
+	flags.StringVar(&r.replay, "replay", "", "carry the plan of an earlier `RUN` out again, instead of a scenario's: everything that was decided in it")
+	r.runFlags(cmd)
+	return cmd
+}
+
+// runFlags are those of every verb that runs.
+func (r *running) runFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringVar(&r.out, "out", runsDir, "`FOLDER` in which the run's own folder is made")
 	flags.StringVar(&r.keep, "keep", "never", "keep the cluster after the run: never, on-failure or always")
 	flags.StringArrayVar(&r.images, "image", nil, "image for the pods as `NAME=SOURCE`: host:DIR, an archive, an OCI layout or a registry reference; repeatable")
 	flags.StringVar(&r.standin, "standin", "", "`PROGRAM` of the stand-in (default: beside this program, or in $PATH)")
-	return cmd
 }
 
 func (r *running) do(ctx context.Context, name string) error {
@@ -60,6 +78,11 @@ func (r *running) do(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	return r.outcome(r.perform(ctx, options))
+}
+
+// perform does one run, and shows what it came to.
+func (r *running) perform(ctx context.Context, options run.Options) (run.Result, error) {
 	began := time.Now()
 	watch := &inTurn{to: r.watch()}
 	options.Progress, options.Provider = watch.Step, r.app.provider(watch.Step)
@@ -68,18 +91,15 @@ func (r *running) do(ctx context.Context, name string) error {
 	result, err := run.Run(ctx, options)
 	hurried := signals.release()
 	watch.to.Close()
-	if result.Verdict.Schema != "" && !hurried {
+	if result.Verdict.Schema != "" && !hurried && !r.quiet {
 		err = errors.Join(err, r.show(result))
 	}
-	return r.outcome(result, err)
+	return result, err
 }
 
 // options reads the scenario and checks all that can be checked before anything is touched.
 func (r *running) options(ctx context.Context, name string) (run.Options, error) {
-	if err := oneOf("keep", r.keep, string(run.KeepNever), string(run.KeepOnFailure), string(run.KeepAlways)); err != nil {
-		return run.Options{}, exit.With(exit.Usage, err)
-	}
-	images, err := parseImages(r.images)
+	options, err := r.shared()
 	if err != nil {
 		return run.Options{}, err
 	}
@@ -89,12 +109,20 @@ func (r *running) options(ctx context.Context, name string) (run.Options, error)
 	}
 	r.talk("Running %s with seed %d: at least %s, and what the actions and conditions take.",
 		made.plan.Scenario, r.seed, scenarios.FormatDuration(made.plan.LeastTime()))
+	options.Scenario, options.Text, options.Seed, options.ProviderName = made.scenario, made.text, r.seed, r.provider
+	options.Repeat = func(dir string) string { return repeated(r.argv, filepath.Join(dir, scenarioFile), r.seed) }
+	return options, nil
+}
+
+// shared are the options that do not hang on what is run.
+func (r *running) shared() (run.Options, error) {
+	if err := oneOf("keep", r.keep, string(run.KeepNever), string(run.KeepOnFailure), string(run.KeepAlways)); err != nil {
+		return run.Options{}, exit.With(exit.Usage, err)
+	}
+	images, err := parseImages(r.images)
 	return run.Options{
-		Scenario: made.scenario, Text: made.text, Seed: r.seed,
-		ProviderName: r.provider, Images: images, Standin: r.standin,
-		Out: r.out, Keep: run.Keep(r.keep), Tool: build().String(), Argv: r.argv, Log: r.log,
-		Repeat: func(dir string) string { return repeated(r.argv, filepath.Join(dir, scenarioFile), r.seed) },
-	}, nil
+		Images: images, Standin: r.standin, Out: r.out, Keep: run.Keep(r.keep), Tool: build().String(), Argv: r.argv, Log: r.log,
+	}, err
 }
 
 // parseImages reads all of --image and names every mistake.

@@ -75,6 +75,9 @@ func repeatCommand(dir string, seed uint64) string {
 	if err != nil || json.Unmarshal(data, &env) != nil || len(env.Argv) < 2 {
 		return ""
 	}
+	if replays(env.Argv) {
+		return "shakedown run --replay " + quoted(dir)
+	}
 	return repeated(env.Argv, filepath.Join(dir, scenarioFile), seed)
 }
 
