@@ -88,7 +88,7 @@ func (o *opening) route(ctx context.Context) error {
 			return err
 		}
 		if !ok {
-			return &refusal{"route to " + o.target.Node, lastWords(via)}
+			return &refusal{"route to " + o.target.Node, lastWords(via, refusalWait)}
 		}
 		return nil
 	})
@@ -100,7 +100,7 @@ func (o *opening) node(ctx context.Context, transport net.Conn, addr string) err
 		c := o.conn
 		c.node, c.nodeChans, c.nodeReqs, err = ssh.NewClientConn(transport, addr, o.client.config(o.target))
 		if err != nil && c.via != nil {
-			if words := lastWords(c.via); words != "" {
+			if words := lastWords(c.via, 200*time.Millisecond); words != "" {
 				return errors.Join(&refusal{"node " + o.target.Node, words}, err)
 			}
 		}
@@ -120,9 +120,13 @@ func (c *Client) config(t Target) *ssh.ClientConfig {
 	}
 }
 
-// lastWords gives what the server wrote to the channel's error stream before it refused. It was sent before
-// the refusal, so it is there already; the short wait is for servers that end the stream late.
-func lastWords(ch ssh.Channel) string {
+// refusalWait is how long a refusal's words may take. They were sent before it, but on a machine that is busy whoever
+// reads them may be late, and a refusal without its words explains nothing.
+const refusalWait = 2 * time.Second
+
+// lastWords gives what the server wrote to the channel's error stream before it refused; "" if it says nothing for
+// the wait and does not end the stream either.
+func lastWords(ch ssh.Channel, wait time.Duration) string {
 	text := make(chan string, 1)
 	go func() {
 		b := make([]byte, 4096)
@@ -132,7 +136,7 @@ func lastWords(ch ssh.Channel) string {
 	select {
 	case s := <-text:
 		return s
-	case <-time.After(200 * time.Millisecond):
+	case <-time.After(wait):
 		return ""
 	}
 }
