@@ -81,7 +81,7 @@ func (s *Session) behindProxy(ctx context.Context, end End, nodeErr error) End {
 	case err != nil:
 		end.Hop, end.Err, end.Cut = HopProxy, err, cutOf(err)
 	default:
-		end.Message = lastWords(s.conn.via)
+		end.Message = lastWords(s.conn.via, shortWait)
 	}
 	return end
 }

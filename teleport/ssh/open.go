@@ -100,7 +100,7 @@ func (o *opening) node(ctx context.Context, transport net.Conn, addr string) err
 		c := o.conn
 		c.node, c.nodeChans, c.nodeReqs, err = ssh.NewClientConn(transport, addr, o.client.config(o.target))
 		if err != nil && c.via != nil {
-			if words := lastWords(c.via, 200*time.Millisecond); words != "" {
+			if words := lastWords(c.via, shortWait); words != "" {
 				return errors.Join(&refusal{"node " + o.target.Node, words}, err)
 			}
 		}
@@ -123,6 +123,9 @@ func (c *Client) config(t Target) *ssh.ClientConfig {
 // refusalWait is how long a refusal's words may take. They were sent before it, but on a machine that is busy whoever
 // reads them may be late, and a refusal without its words explains nothing.
 const refusalWait = 2 * time.Second
+
+// shortWait is for those that may have nothing to say.
+const shortWait = 200 * time.Millisecond
 
 // lastWords gives what the server wrote to the channel's error stream before it refused; "" if it says nothing for
 // the wait and does not end the stream either.

@@ -125,7 +125,7 @@ func (s *Session) request(name string, payload []byte) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if !ok {
-		return &refusal{name, lastWords(s.ch)}
+		return &refusal{name, lastWords(s.ch, refusalWait)}
 	}
 	return nil
 }
