@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -80,19 +81,80 @@ func (l *Log) try(ctx context.Context, by Undoer, e Entry) Result {
 }
 
 // Heal undoes what a dead run left in this cluster, the newest first, and goes on past errors. If it is
-// another cluster than the run's, that one and all changes in it are gone.
+// another cluster than the run's, that one and all changes in it are gone. Where the API server does not
+// answer, the run itself may have stopped it: then what needs no API is undone before all else.
 func Heal(ctx context.Context, l *Log, in Cluster) ([]Result, error) {
-	if l.head.ClusterID != "" {
+	if l.head.ClusterID == "" {
+		return l.Heal(ctx, in), nil
+	}
+	id, err := identify(ctx, in, apiPatience)
+	var first []Result
+	if err != nil && l.standsSince(ctx, in) {
+		first = l.withoutAPI(ctx, in)
+		id, err = identify(ctx, in, apiReturns)
+	}
+	if err != nil {
+		return first, err
+	}
+	if id != l.head.ClusterID {
+		l.mirror = nil
+		return append(first, l.Heal(ctx, Gone{"the run's cluster is gone, this is another"})...), nil
+	}
+	l.forget(ctx, first)
+	return append(first, l.Heal(ctx, in)...), nil
+}
+
+// How long the API server may take to say which cluster it is of, and to come back.
+const (
+	apiPatience = 5 * time.Second
+	apiReturns  = time.Minute
+)
+
+// identify is ClusterID, tried for so long.
+func identify(ctx context.Context, in Cluster, within time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for {
 		id, err := ClusterID(ctx, in.Client)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			return id, nil
 		}
-		if id != l.head.ClusterID {
-			l.mirror = nil
-			return l.Heal(ctx, Gone{"the run's cluster is gone, this is another"}), nil
+		select {
+		case <-ctx.Done():
+			return "", err
+		case <-time.After(200 * time.Millisecond):
 		}
 	}
-	return l.Heal(ctx, in), nil
+}
+
+// standsSince says whether the cluster is known to be the run's without its API: one of this name that was
+// there before the log began, and is still, can be no other.
+func (l *Log) standsSince(ctx context.Context, in Cluster) bool {
+	if in.Cluster == nil || l.begun.IsZero() || in.Cluster.Name() != l.head.Cluster {
+		return false
+	}
+	facts, err := in.Cluster.Facts(ctx)
+	return err == nil && !facts.Started.IsZero() && facts.Started.Before(l.begun)
+}
+
+// withoutAPI undoes the pending changes that were made by programs in the cluster's network. Their copies in
+// the cluster stay for now.
+func (l *Log) withoutAPI(ctx context.Context, in Cluster) []Result {
+	mirror := l.mirror
+	l.mirror = nil
+	defer func() { l.mirror = mirror }()
+	commands := slices.DeleteFunc(l.Pending(), func(e Entry) bool { return e.Change.Kind != CommandRun })
+	return l.Undo(ctx, in, commands...)
+}
+
+// forget drops the copies of what was undone while the API was away. One that stays is undone once more by
+// whoever finds it, which does nothing.
+func (l *Log) forget(ctx context.Context, undone []Result) {
+	for _, r := range undone {
+		if r.Err == nil && l.mirror != nil {
+			_ = l.mirror.Drop(ctx, r.Entry)
+		}
+	}
 }
 
 // Gone is the Undoer for a cluster that exists no more.

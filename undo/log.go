@@ -51,6 +51,7 @@ type Log struct {
 	TryFor time.Duration
 
 	head   Head
+	begun  time.Time // when the head was written; zero: not known
 	mirror Mirror
 
 	mu      sync.Mutex
@@ -72,7 +73,7 @@ func Create(path string, head Head, mirror Mirror) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create undo log: %w", err)
 	}
-	l := &Log{head: head, mirror: mirror, file: f}
+	l := &Log{head: head, begun: time.Now(), mirror: mirror, file: f}
 	if err := errors.Join(lock(f), l.write(line{Head: &head})); err != nil {
 		return nil, errors.Join(fmt.Errorf("create undo log: %w", err), f.Close())
 	}

@@ -55,7 +55,7 @@ func (l *Log) apply(raw []byte) error {
 		return err
 	}
 	if ln.Head != nil {
-		l.head = *ln.Head
+		l.head, l.begun = *ln.Head, ln.Time
 		return nil
 	}
 	if ln.Change != nil {
