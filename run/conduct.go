@@ -34,12 +34,14 @@ type trial struct {
 	targets  *targets
 	ends     containerEnds
 	carried  carried
+	auths    authLives
 }
 
 // tap reads along what goes into the history.
 func (t *trial) tap(e history.Event) {
 	t.ends.tap(e)
 	t.carried.tap(e)
+	t.auths.tap(e)
 }
 
 // conduct does the run on a cluster that is up, and judges it.
@@ -231,13 +233,13 @@ func (t *trial) settle(asked context.Context) error {
 }
 
 func (t *trial) checkRecordings(ctx context.Context) error {
-	log, err := t.system.openAudit()
+	log, err := t.openAudit()
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	_, err = recordings.Check(ctx, recordings.Options{
-		Log: log, History: t.state, Mode: t.recordingMode(), Holder: t.targets.holder,
+		Log: log, History: t.state, Mode: t.recordingMode(), Holder: t.targets.holder, Auths: t.targets.auths,
 		Settle: time.Duration(t.plan.Recordings.Settle), Late: time.Duration(t.plan.Recordings.Late),
 		Completer: t.completer(), Sample: t.plan.Recordings.Sample, Seed: t.plan.Seed, Logger: t.Log,
 	}, t.engine.Recorded())

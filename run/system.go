@@ -19,6 +19,7 @@ import (
 	"shakedown.dev/shakedown/scenarios"
 	"shakedown.dev/shakedown/teleport/agents"
 	"shakedown.dev/shakedown/teleport/audit"
+	"shakedown.dev/shakedown/teleport/etcd"
 	"shakedown.dev/shakedown/teleport/helm"
 	"shakedown.dev/shakedown/teleport/identity"
 	"shakedown.dev/shakedown/teleport/lab"
@@ -58,6 +59,7 @@ type system struct {
 	wallet  *tctl.Wallet
 	agents  []history.Agent // dialable
 	control []history.Agent // beside Teleport
+	etcd    *etcd.Etcd      // brought for several auths; nil: none is needed
 	charts  string          // folder for charts that are downloaded
 	filled  []lab.Default
 	log     *slog.Logger
@@ -167,12 +169,18 @@ func (s *system) finder(proxy ssh.Proxy, fleet agents.Fleet) (agents.Finder, err
 
 func (s *system) installChart(ctx context.Context, runID string) error {
 	t := s.plan.Teleport
-	s.values, s.filled = lab.Fill(s.facts, t.From.Values)
+	if err := s.needsStorage(runID); err != nil {
+		return err
+	}
+	s.values, s.filled = s.fill(t.From)
 	secret, err := lab.SelfSigned(secretName(s.facts, s.values), t.Namespace, runID, s.facts.ProxyHost())
 	if err != nil {
 		return err
 	}
 	if err := lab.EnsureSecret(ctx, s.client, secret); err != nil {
+		return err
+	}
+	if err := s.bringStorage(ctx); err != nil {
 		return err
 	}
 	return s.apply(ctx, t.From, s.helm.Install)
@@ -196,7 +204,7 @@ func (s *system) apply(ctx context.Context, r scenarios.Release, how func(contex
 	if err != nil {
 		return err
 	}
-	values, _ := lab.Fill(s.facts, r.Values)
+	values, _ := s.fill(r)
 	_, err = how(ctx, helm.Release{Name: s.plan.Teleport.Release, Chart: chart, Values: values, Timeout: timeoutOf(ctx)})
 	return err
 }
