@@ -91,6 +91,9 @@ func (l *ledger) suspects(ls *lostSession, s *session, w span) []suspect {
 		found = l.stillAway(s, w)
 	}
 	if len(found) == 0 {
+		found = l.serverSuspects(s, w)
+	}
+	if len(found) == 0 {
 		found = l.tunnelSuspects(ls, w)
 	}
 	if len(found) == 0 {

@@ -51,10 +51,12 @@ type ledger struct {
 	recordings []recording
 	damaged    []damagedRecording // of recordings: something is lost
 	sweeps     map[matcher]sweep
-	unlooked   map[int32]bool // sessions whose recording nobody looked at; filled by findUnlooked
-	routes     routes         // filled by findRoutes
-	authAway   []span         // filled by findAuthAway
-	proxyStop  *ProxyStop     // nil: not measured
+	unlooked   map[int32]bool    // sessions whose recording nobody looked at; filled by findUnlooked
+	routes     routes            // filled by findRoutes
+	authAway   []span            // filled by findAuthAway
+	servedBy   map[string]string // UUID of a server, by session
+	serverPods map[string]int32  // pod, by UUID of its server
+	proxyStop  *ProxyStop        // nil: not measured
 	metrics    map[string]scraped
 	podSweeps  map[int32]sweep // filled when asked
 	audits     int
@@ -110,7 +112,7 @@ func newLedger() *ledger {
 		podIndex: map[string]int32{}, nodes: map[string][]nodeChange{}, endpoints: map[string]map[string]steps{},
 		replicas: map[string]replicaSteps{}, agents: map[string][]agentChange{}, entries: map[string]*phase{},
 		streams: map[string][]streamSample{}, sweeps: map[matcher]sweep{}, loadBegan: -1,
-		metrics: map[string]scraped{}, podSweeps: map[int32]sweep{},
+		metrics: map[string]scraped{}, podSweeps: map[int32]sweep{}, servedBy: map[string]string{}, serverPods: map[string]int32{},
 	}
 }
 
@@ -170,7 +172,7 @@ func (l *ledger) addObservation(e history.Event) {
 	case history.Blind:
 		l.blind = append(l.blind, blindSpot{d.What, span{d.From, d.Until}, d.Error})
 	case history.Audit:
-		l.audits++
+		l.addAudit(e.Subject, d)
 	case history.ProxyStop:
 		l.addProxyStop(d)
 	case history.Metrics:
@@ -205,6 +207,9 @@ func (l *ledger) addAgent(at time.Duration, a history.AgentChange) {
 	if a.State == history.AgentListed {
 		l.addListed(at, a.Agent)
 		return
+	}
+	if pod := l.pod(a.Agent.Pod); pod >= 0 {
+		l.serverPods[a.Agent.UUID] = pod
 	}
 	proxy := int32(-1)
 	if a.Proxy != (history.PodRef{}) {

@@ -30,7 +30,7 @@ func (o *kubeOpener) open(ctx context.Context, to route, what launch) (link, err
 	if what.Command != "" {
 		command = []string{"sh", "-c", what.Command}
 	}
-	s, err := c.Exec(ctx, to.Pod.Target, kube.Start{Command: command, TTY: what.Terminal})
+	s, err := c.Exec(ctx, to.Pod.Target, kube.Start{Command: command, TTY: what.Terminal, SPDY: what.SPDY})
 	if err != nil {
 		return nil, kubeError(err)
 	}

@@ -49,6 +49,7 @@ type launch struct {
 	Terminal bool
 	Command  string        // for the shell; empty: the login shell
 	Length   time.Duration // how long it may last at most; 0: not known
+	SPDY     bool          // of kube-exec: the older protocol; else WebSocket
 	On       *bundle       // the connection to share; nil: it gets one of its own
 }
 

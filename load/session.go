@@ -85,6 +85,7 @@ func (s *session) dial(ctx context.Context) {
 	defer cancel()
 	what, first := launching(s.drawn.Session, s.how, lines.Token(s.drawn.Seed))
 	what.On, what.Length = s.on, s.drawn.Length
+	what.SPDY = s.drawn.Session.Protocol == "spdy"
 	l, err := s.e.openers[s.drawn.Session.Kind].open(ctx, s.to, what)
 	if err != nil {
 		s.refuse(err)

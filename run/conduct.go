@@ -151,6 +151,7 @@ func (t *trial) underLoad(ctx context.Context) (err error) {
 	go t.system.wallet.Keep(renew, t.Log)
 	go t.targets.follow(renew)
 	go t.targets.keepReaching(renew)
+	go t.kubeServers(renew)
 	defer t.scrape(ctx)() // to after the sessions' end: what they left behind shows only then
 	t.keeper.Planned(t.plan.Timeline)
 	t.engine.Start(ctx)

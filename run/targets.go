@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"shakedown.dev/shakedown/run/watch"
 	"shakedown.dev/shakedown/teleport/agents"
 	"shakedown.dev/shakedown/teleport/helm"
+	"shakedown.dev/shakedown/teleport/kube"
 	"shakedown.dev/shakedown/teleport/pods"
 	"shakedown.dev/shakedown/teleport/ssh"
 	"shakedown.dev/shakedown/teleport/tctl"
@@ -95,8 +97,26 @@ func (g *targets) stays(a history.Agent) bool {
 	return ok && !p.Terminating && (p.Ready || g.reached.lately(p.UID))
 }
 
-// KubePods implements load.Targets: kube-exec sessions run in the agents' pods.
-func (g *targets) KubePods() []load.KubePod { return nil }
+// KubePods implements load.Targets: Kubernetes sessions go to the agents' pods, through Teleport and beside its
+// agents, and forwarded ports to their diagnostics.
+func (g *targets) KubePods() []load.KubePod {
+	var out []load.KubePod
+	for _, p := range g.state.Running(pods.Agent) {
+		if !p.Ready || p.Terminating || strings.HasPrefix(p.Name, controlRelease+"-") {
+			continue
+		}
+		out = append(out, load.KubePod{
+			Pod: p.Ref(), Target: kube.Target{Namespace: p.Namespace, Pod: p.Name, Container: firstAgent}, Port: diagPort,
+		})
+	}
+	return out
+}
+
+// firstAgent is the container of an agent's pod that commands run in, diagPort where it serves /healthz.
+const (
+	firstAgent = "agent-0"
+	diagPort   = 3000
+)
 
 // Controls implements load.Targets.
 func (g *targets) Controls() []load.Control {

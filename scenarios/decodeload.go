@@ -57,6 +57,7 @@ func (d *decoder) session(n *yaml.Node) Session {
 		optional("script", d.list("script line", func(_ int, n *yaml.Node) {
 			s.Script = append(s.Script, d.scriptLine(n))
 		})),
+		optional("protocol", d.choice(&s.Protocol, "websocket", "spdy")),
 		optional("timeout", d.positive(&s.Timeout)))
 	s.Pace, s.Length = pace, length
 	if ok && len(d.problems) == before {
@@ -91,6 +92,9 @@ func (d *decoder) behave(n *yaml.Node, s Session) Session {
 		}
 	}
 	common := []string{"kind", "behaviour", "timeout", "keepalive"}
+	if s.Kind == KubeExec {
+		common = append(common, "protocol")
+	}
 	for _, key := range given {
 		if !slices.Contains(row.Has, key) && !slices.Contains(common, key) {
 			d.report(n, Problem{Message: fmt.Sprintf("behaviour %q has no field %q", row.Name, key), Allowed: append(common, row.Has...)})
@@ -107,6 +111,9 @@ func (d *decoder) behave(n *yaml.Node, s Session) Session {
 // only keeps the fields of a behaviour, so that defaults of others do not show.
 func (s Session) only(has []string) Session {
 	out := Session{Kind: s.Kind, Behaviour: s.Behaviour, Keepalive: s.Keepalive, Timeout: s.Timeout}
+	if s.Protocol == "spdy" {
+		out.Protocol = s.Protocol
+	}
 	for _, name := range has {
 		switch name {
 		case "length":

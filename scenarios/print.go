@@ -134,6 +134,9 @@ func (s Session) String() string {
 	if !s.Pace.IsZero() {
 		parts = append(parts, "pace "+s.Pace.String())
 	}
+	if s.Protocol != "" {
+		parts = append(parts, "over "+s.Protocol)
+	}
 	return strings.Join(parts, "; ")
 }
 

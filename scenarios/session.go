@@ -17,6 +17,8 @@ type Session struct {
 	Channels  int          `json:"channels,omitempty"`
 	Script    []Line       `json:"script,omitempty"`
 	Timeout   Span         `json:"timeout"` // for opening
+	// Protocol carries a kube-exec session: websocket (empty) or spdy.
+	Protocol string `json:"protocol,omitempty"`
 }
 
 // Line is one line of a script: exactly one of the three.

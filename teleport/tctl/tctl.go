@@ -154,6 +154,15 @@ func (t Tctl) Nodes(ctx context.Context) ([]Node, error) {
 	return parseNodes(out)
 }
 
+// Auths lists the auth servers that have announced themselves, as Nodes does: of each its UUID and host name.
+func (t Tctl) Auths(ctx context.Context) ([]Node, error) {
+	out, err := t.Run(ctx, nil, "get", "auth_server", "--format=json")
+	if err != nil {
+		return nil, err
+	}
+	return parseNodes(out)
+}
+
 func parseNodes(data []byte) ([]Node, error) {
 	var list []struct {
 		Metadata struct {
