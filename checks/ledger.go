@@ -79,6 +79,7 @@ type (
 		at     time.Duration
 		target string
 		err    string
+		took   time.Duration
 	}
 	clockJump struct{ at, jump time.Duration }
 	apiChange struct {
@@ -164,7 +165,7 @@ func (l *ledger) addObservation(e history.Event) {
 	case history.AgentChange:
 		l.addAgent(e.At, d)
 	case history.Control:
-		l.controls = append(l.controls, control{e.At, d.Target, d.Error})
+		l.controls = append(l.controls, control{e.At, d.Target, d.Error, d.Took})
 	case history.Clock:
 		l.clock = append(l.clock, clockJump{e.At, d.Jump})
 	case history.APIServer:

@@ -41,6 +41,7 @@ func validities() []validity {
 		{"nothing unobserved", false, nothingBlind},
 		{"control arm present", false, controlPresent},
 		{"control arm clean", true, controlClean},
+		{"control arm quick", true, controlQuick},
 		{"canaries throughout", false, canariesThroughout},
 		{"recordings settled", false, recordingsSettled},
 		{"sessions ended once", true, endedOnce},

@@ -76,6 +76,10 @@ func TestValidity(t *testing.T) {
 		{"control arm present", "once a second", steady(), true, "90 canaries"},
 		{"control arm present", "none", steady(drop(history.KindControl)), false, "no canary went beside"},
 		{"control arm present", "a long silence", steady(silentControl), false, "no control canary for 3"},
+		{"control arm quick", "quick", steady(), true, "the slowest of 90 took 20ms"},
+		{"control arm quick", "one line came late", steady(func(w *world) {
+			w.at(40*sec, "", history.Control{Target: "agent-0", Took: 450 * time.Millisecond})
+		}), false, "waited 450ms for a line at 40s, 340ms is allowed"},
 		{"control arm clean", "clean", steady(), true, "0 of 90 failed"},
 		{"control arm clean", "one failed", steady(failControl("agent-0")), false, "1 of 90"},
 		{"control arm clean", "one failed to the address of a pod that was ended", killed(failControl("10.1.2.3:3022"), func(w *world) {

@@ -58,14 +58,14 @@ func (w wrong) missed(v checks.Verdict) string {
 
 // The faults that hit single sessions and recordings, by where they are planted.
 var bySession = []wrong{
-	{fault: "drop-silently", set: []string{values("proxy.standin.faults", "drop-silently:every=9,after=1s")}, hit: sessionsOf("dropped"), says: "lost sessions have no cause"},
+	{fault: "drop-silently", set: []string{values("standin.faults", "drop-silently:every=9,after=1s")}, hit: sessionsOf("dropped"), says: "lost sessions have no cause"},
 	{fault: "refuse-share", set: []string{values("proxy.standin.faults", "refuse-share:every=8")}, hit: sessionsOf("refused"), says: "nothing refused"},
-	{fault: "stall", set: []string{values("standin.faults", "stall:every=7,after=1s,for=30s")}, hit: sessionsOf("stalled", "dropped"), says: "lost sessions have no cause"},
-	{fault: "half-open", set: []string{values("proxy.standin.faults", "half-open:every=5,after=1s")}, hit: sessionsOf("stalled", "dropped"), says: "lost sessions have no cause"},
-	{fault: "lose-recording", set: []string{values("standin.faults", "lose-recording:every=5")}, hit: recordingsOf("missing"), says: "missing"},
-	{fault: "truncate-recording", set: []string{values("standin.faults", "truncate-recording:every=6")}, hit: recordingsOf("truncated"), says: "truncated"},
-	{fault: "gap-recording", set: []string{values("standin.faults", "gap-recording:every=7")}, hit: recordingsOf("gap"), says: "gap"},
-	{fault: "duplicate-recording", set: []string{values("standin.faults", "duplicate-recording:every=5")}, says: "every recording complete"},
+	{fault: "stall", set: []string{values("standin.faults", "stall:every=11,after=1s,for=30s")}, hit: sessionsOf("stalled", "dropped"), says: "lost sessions have no cause"},
+	{fault: "half-open", set: []string{values("standin.faults", "half-open:every=10,after=1s")}, hit: sessionsOf("stalled", "dropped"), says: "lost sessions have no cause"},
+	{fault: "lose-recording", set: []string{values("standin.faults", "lose-recording:every=8")}, hit: recordingsOf("missing"), says: "missing"},
+	{fault: "truncate-recording", set: []string{values("standin.faults", "truncate-recording:every=5")}, hit: recordingsOf("truncated"), says: "truncated"},
+	{fault: "gap-recording", set: []string{values("standin.faults", "gap-recording:every=4")}, hit: recordingsOf("gap"), says: "gap"},
+	{fault: "duplicate-recording", set: []string{values("standin.faults", "duplicate-recording:every=13")}, says: "every recording complete"},
 	{fault: "forget-end-event", set: []string{values("auth.standin.faults", "forget-end-event:every=6")}, hit: recordingsOf("noEnd"), says: "noEnd"},
 	{fault: "late-upload", set: []string{values("auth.standin.faults", "late-upload:every=7,for=8s")}, hit: recordingsOf("late"), says: "every recording complete"},
 }
