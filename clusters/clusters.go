@@ -66,6 +66,18 @@ type ImageAdder interface {
 	AddImage(ctx context.Context, image Image) error
 }
 
+// Preloader is what a Cluster also is if its nodes must be given images by their whole names before pods name them.
+// Preload gives the nodes those of the names that match the images of the Spec and of AddImage.
+type Preloader interface {
+	Preload(ctx context.Context, names []string) error
+}
+
+// Ephemeral is what a Cluster also is if it may outlive its maker and says whether it should have.
+type Ephemeral interface {
+	// MadeFor is the value of the label of the Spec, and whether the cluster was to go with who made it (no Detach).
+	MadeFor(label string) (value string, ephemeral bool)
+}
+
 // Spawner is what a Cluster also is if programs of this machine can run in its network.
 type Spawner interface {
 	// Spawn runs the command to its end and returns its exit status (128+n for signal n). The command is

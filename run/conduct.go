@@ -120,7 +120,7 @@ func (t *trial) open(ctx context.Context) error {
 	}
 	t.state = watch.NewState(t.recorder)
 	t.state.Record(history.Event{Data: t.runStart(facts)})
-	if t.system, err = reach(ctx, t.plan, t.cluster, t.env.Run, t.folder.path("charts"), t.Log); err != nil {
+	if t.system, err = reach(ctx, t.plan, t.cluster, t.ProviderName, t.env.Run, t.folder.path("charts"), t.Log); err != nil {
 		return err
 	}
 	id, err := undo.ClusterID(ctx, t.system.client)

@@ -44,7 +44,7 @@ func MakePlan(ctx context.Context, s *scenarios.Scenario, provider string, seed 
 	if err != nil {
 		return nil, nil, err
 	}
-	facts := labFacts(first)
+	facts := labFacts(first, provider)
 	values, defaults := lab.Fill(facts, first.Teleport.From.Values)
 	chart, err := helm.Ref{Chart: first.Teleport.From.Chart, Version: first.Teleport.From.Version}.Load(ctx, "")
 	if err != nil {
@@ -64,10 +64,10 @@ func MakePlan(ctx context.Context, s *scenarios.Scenario, provider string, seed 
 
 // labFacts are the facts that the defaults depend on, as far as they are known
 // without a cluster.
-func labFacts(p *scenarios.Plan) lab.Facts {
+func labFacts(p *scenarios.Plan, provider string) lab.Facts {
 	return lab.Facts{
 		Release: p.Teleport.Release, Namespace: p.Teleport.Namespace,
-		StorageClass: "standard", LoadBalancer: true,
+		StorageClass: "standard", LoadBalancer: balances(provider),
 		Standin: helm.Ref{Chart: p.Teleport.From.Chart}.Builtin(),
 	}
 }

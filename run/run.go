@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -39,7 +40,7 @@ type Options struct {
 	Plan         *scenarios.Plan     // of another run, to be carried out as it stands: then Scenario and Seed say nothing
 	Text         []byte              // of the scenario, as its author wrote it
 	Seed         uint64
-	Provider     clusters.Provider
+	Provider     func(logs string) clusters.Provider // logs is the folder for the cluster's own
 	ProviderName string
 	Images       []clusters.Image
 	Standin      string // program of the stand-in; empty: beside this one, or in $PATH
@@ -113,11 +114,12 @@ func (o Options) plan(ctx context.Context) (*scenarios.Plan, error) {
 // runner is one run under way.
 type runner struct {
 	Options
-	plan    *scenarios.Plan
-	env     Env
-	folder  folder
-	cluster clusters.Cluster
-	result  Result
+	plan     *scenarios.Plan
+	env      Env
+	folder   folder
+	provider clusters.Provider
+	cluster  clusters.Cluster
+	result   Result
 }
 
 // whole is the run from the cluster's start to its end.
@@ -127,7 +129,8 @@ func (r *runner) whole(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(r.folder.path("images")) // a cluster that stays has its own copy
-	up := func() (err error) { r.cluster, err = r.Provider.Up(ctx, spec); return err }
+	r.provider = r.Provider(r.folder.path(filepath.Join(logsDir, r.ProviderName)))
+	up := func() (err error) { r.cluster, err = r.provider.Up(ctx, spec); return err }
 	if err := r.step(fmt.Sprintf("Bringing up cluster %s", spec.Name), up); err != nil {
 		return interruption(ctx, err)
 	}
@@ -173,7 +176,7 @@ func (r *runner) takeDown(ctx context.Context, name string, failed error) error 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 	defer cancel()
-	return r.step("Taking the cluster down", func() error { return r.Provider.Down(ctx, name) })
+	return r.step("Taking the cluster down", func() error { return r.provider.Down(ctx, name) })
 }
 
 // step does a named part of the run and tells whoever watches.

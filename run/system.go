@@ -66,7 +66,7 @@ type system struct {
 }
 
 // reach makes the clients of a cluster that is up.
-func reach(ctx context.Context, plan *scenarios.Plan, c clusters.Cluster, runID, charts string, log *slog.Logger) (*system, error) {
+func reach(ctx context.Context, plan *scenarios.Plan, c clusters.Cluster, provider, runID, charts string, log *slog.Logger) (*system, error) {
 	s := &system{plan: plan, cluster: c, charts: charts, log: log}
 	var err error
 	if s.config, err = c.RESTConfig(ctx); err != nil {
@@ -85,7 +85,7 @@ func reach(ctx context.Context, plan *scenarios.Plan, c clusters.Cluster, runID,
 		return nil, err
 	}
 	s.tctl = tctl.Tctl{Run: run}
-	if s.facts, err = lab.Look(ctx, s.client, t.Release, t.Namespace, true); err != nil {
+	if s.facts, err = lab.Look(ctx, s.client, t.Release, t.Namespace, balances(provider)); err != nil {
 		return nil, err
 	}
 	s.facts.Standin = helm.Ref{Chart: t.From.Chart}.Builtin()
@@ -93,10 +93,19 @@ func reach(ctx context.Context, plan *scenarios.Plan, c clusters.Cluster, runID,
 	return s, err
 }
 
+// balances says whether Services of type LoadBalancer get an address: on the embedded cluster they do, on kind nobody
+// gives them one, and on others it is not known.
+func balances(provider string) bool { return provider == "embedded" }
+
 // install brings the system under test up: chart, agents, users. When one agent can be dialled it calls beside, and
 // what that returns when all agents are there but their tunnels not looked at.
 func (s *system) install(ctx context.Context, runID, private string, step func(string, func() error) error, beside func(context.Context) func(context.Context) error) error {
 	t := s.plan.Teleport
+	if _, ok := s.cluster.(clusters.Preloader); ok {
+		if err := step("Giving the nodes their images", func() error { return s.preload(ctx) }); err != nil {
+			return err
+		}
+	}
 	err := step(fmt.Sprintf("Installing %s %s", t.From.Chart, t.From.Version), func() error { return s.installChart(ctx, runID) })
 	if err != nil {
 		return err

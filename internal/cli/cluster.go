@@ -7,16 +7,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"shakedown.dev/shakedown/clusters"
-	"shakedown.dev/shakedown/clusters/embedded"
 	"shakedown.dev/shakedown/internal/exit"
 )
 
 func (a *app) cluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Bring the embedded Kubernetes cluster up and down, and work on it",
+		Short: "Bring a Kubernetes cluster up and down, and work on it",
 		Long: "The embedded cluster is a real Kubernetes without Docker, in Linux namespaces: up in seconds, and gone\n" +
-			"without a trace when its first process ends.",
+			"without a trace when its first process ends. With --cluster kind it is one of Docker containers, which stays\n" +
+			"until it is taken down.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
@@ -28,18 +28,21 @@ func (a *app) cluster() *cobra.Command {
 	return cmd
 }
 
-// provider is the one that the cluster verbs work with.
-func (a *app) provider(watch func(clusters.Step)) *embedded.Provider {
-	return &embedded.Provider{Progress: watch, Log: a.log}
-}
-
 // find returns a cluster that is up.
 func (a *app) find(ctx context.Context, name string) (clusters.Cluster, error) {
-	c, err := clusters.Find(ctx, a.provider(nil), name)
+	up, err := a.ours(ctx, "")
 	if err != nil {
-		return nil, exit.Hint(err, "shakedown cluster list shows those that are up; shakedown cluster up makes one")
+		return nil, err
 	}
-	return c, nil
+	for _, some := range up {
+		for _, c := range some {
+			if c.Name() == name {
+				return c, nil
+			}
+		}
+	}
+	return nil, exit.Hint(&clusters.NameError{Name: name, Err: clusters.ErrNotFound},
+		"shakedown cluster list shows those that are up; shakedown cluster up makes one")
 }
 
 // nameFlag adds --name.

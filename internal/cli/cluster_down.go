@@ -19,6 +19,7 @@ func (a *app) clusterDown() *cobra.Command {
 	}
 	name := nameFlag(cmd)
 	all := cmd.Flags().Bool("all", false, "take down all clusters of this user")
+	provider := clusterFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *all && cmd.Flags().Changed("name") {
 			return usage("--all and --name exclude each other")
@@ -26,29 +27,30 @@ func (a *app) clusterDown() *cobra.Command {
 		if err := clusters.ValidateName(*name); err != nil {
 			return usage("%w", err)
 		}
-		return a.runDown(cmd.Context(), *name, *all)
+		return a.runDown(cmd.Context(), *provider, *name, *all)
 	}
 	return cmd
 }
 
-func (a *app) runDown(ctx context.Context, name string, all bool) error {
-	provider := a.provider(nil)
-	up, err := provider.List(ctx)
+func (a *app) runDown(ctx context.Context, provider, name string, all bool) error {
+	up, err := a.ours(ctx, provider)
 	if err != nil {
 		return err
 	}
 	gone, errs := []string{}, []error{}
-	for _, c := range up {
-		if !all && c.Name() != name {
-			continue
+	for p, some := range up {
+		for _, c := range some {
+			if !all && c.Name() != name {
+				continue
+			}
+			began := time.Now()
+			if err := p.Down(ctx, c.Name()); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			a.talk("Cluster %s is gone (%.1fs).", c.Name(), time.Since(began).Seconds())
+			gone = append(gone, c.Name())
 		}
-		began := time.Now()
-		if err := provider.Down(ctx, c.Name()); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		a.talk("Cluster %s is gone (%.1fs).", c.Name(), time.Since(began).Seconds())
-		gone = append(gone, c.Name())
 	}
 	if len(gone)+len(errs) == 0 {
 		a.talk("There is no such cluster: nothing to do.")

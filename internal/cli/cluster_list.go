@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,36 +24,43 @@ type listed struct {
 }
 
 func (a *app) clusterList() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the clusters of this user",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.runList(cmd.Context()) },
 	}
+	provider := clusterFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.runList(cmd.Context(), *provider) }
+	return cmd
 }
 
-func (a *app) runList(ctx context.Context) error {
-	up, err := a.provider(nil).List(ctx)
+func (a *app) runList(ctx context.Context, provider string) error {
+	up, err := a.ours(ctx, provider)
 	if err != nil {
 		return err
 	}
 	lines := []listed{}
-	for _, c := range up {
-		lines = append(lines, ask(ctx, c))
+	for _, some := range up {
+		for _, c := range some {
+			lines = append(lines, ask(ctx, c))
+		}
 	}
+	slices.SortFunc(lines, func(x, y listed) int {
+		return cmp.Or(cmp.Compare(x.Provider, y.Provider), cmp.Compare(x.Name, y.Name))
+	})
 	if len(lines) == 0 && a.output == "text" {
 		a.talk("No cluster is up.")
 		return nil
 	}
 	return a.print(lines, func(w io.Writer) {
-		fmt.Fprintln(w, "NAME\tNODES\tVERSION\tAPI SERVER\tAGE\tPID")
+		fmt.Fprintln(w, "NAME\tPROVIDER\tNODES\tVERSION\tAPI SERVER\tAGE")
 		for _, l := range lines {
 			if l.Error != "" {
 				fmt.Fprintf(w, "%s\t(%s)\n", l.Name, l.Error)
 				continue
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n", l.Name, nodeSummary(l.Nodes), l.Version, l.APIServer,
-				duration.HumanDuration(time.Since(l.Started)), l.PID)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, l.Provider, nodeSummary(l.Nodes), l.Version, l.APIServer,
+				duration.HumanDuration(time.Since(l.Started)))
 		}
 	})
 }

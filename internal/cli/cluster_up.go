@@ -14,10 +14,11 @@ import (
 
 // upOptions are the flags of cluster up.
 type upOptions struct {
+	where
 	spec       clusters.Spec
 	images     []string
 	labels     map[string]string
-	kubeconfig string
+	file       string
 	foreground bool
 }
 
@@ -33,6 +34,9 @@ func (a *app) clusterUp() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runUp(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
+	flags.StringVar(&o.provider, "cluster", onEmbedded, "what to make: embedded or kind")
+	flags.StringVar(&o.nodeImage, "node-image", "", "kind: `IMAGE` of the nodes: a name, a version of Kubernetes (v1.36.3) or an archive (default: kind's own)")
+	flags.StringVar(&o.kindConfig, "kind-config", "", "kind: `FILE` with a configuration of kind's own, to be completed")
 	flags.StringVar(&o.spec.Name, "name", clusters.DefaultName, "name of the cluster")
 	flags.IntVar(&o.spec.Nodes, "nodes", 3, "number of nodes")
 	flags.IntVar(&o.spec.HollowNodes, "hollow-nodes", 0, "number of further nodes that only pretend to run pods, tainted")
@@ -40,7 +44,7 @@ func (a *app) clusterUp() *cobra.Command {
 	flags.IntVar(&o.spec.APIPort, "api-port", 0, "port of the API server on 127.0.0.1; 0 is any free one")
 	flags.StringArrayVar(&o.images, "image", nil, "image for the pods as `NAME=SOURCE`: host:DIR, an archive, an OCI layout or a registry reference; repeatable")
 	flags.StringToStringVar(&o.labels, "label", nil, "label of the cluster, `KEY=VALUE`")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig to this `FILE`, mode 0600")
+	flags.StringVar(&o.file, "kubeconfig", "", "write a kubeconfig to this `FILE`, mode 0600")
 	flags.BoolVar(&o.foreground, "foreground", false, "stay, and take the cluster down with this command")
 	return cmd
 }
@@ -53,13 +57,22 @@ func (a *app) runUp(ctx context.Context, o upOptions) error {
 		}
 		o.spec.Images = append(o.spec.Images, image)
 	}
+	if o.provider != onEmbedded && o.provider != onKind {
+		return usage("--cluster %s: want embedded or kind", o.provider)
+	}
+	if err := o.valid(); err != nil {
+		return err
+	}
+	if o.provider == onKind && o.foreground {
+		return usage("--foreground: a kind cluster hangs on no process; take it down with shakedown cluster down")
+	}
 	o.spec.Labels = o.labels
 	o.spec.Detach = !o.foreground
 	if err := o.spec.Validate(); err != nil {
 		return usage("%w", err)
 	}
 	began := time.Now()
-	c, err := a.bringUp(ctx, o.spec)
+	c, err := a.bringUp(ctx, o.where, o.spec)
 	if err != nil {
 		return err
 	}
@@ -67,17 +80,17 @@ func (a *app) runUp(ctx context.Context, o upOptions) error {
 		return err
 	}
 	if o.foreground {
-		return a.holdUp(ctx, c)
+		return a.holdUp(ctx, o.where, c)
 	}
 	return nil
 }
 
 // bringUp shows the progress of Provider.Up.
-func (a *app) bringUp(ctx context.Context, spec clusters.Spec) (clusters.Cluster, error) {
+func (a *app) bringUp(ctx context.Context, w where, spec clusters.Spec) (clusters.Cluster, error) {
 	a.talk("Bringing up cluster %s …", spec.Name)
 	watch := a.watch()
 	defer watch.Close()
-	return a.provider(watch.Step).Up(ctx, spec)
+	return a.open(w, watch.Step, "").Up(ctx, spec)
 }
 
 func (a *app) announceUp(ctx context.Context, c clusters.Cluster, o upOptions, took time.Duration) error {
@@ -85,8 +98,8 @@ func (a *app) announceUp(ctx context.Context, c clusters.Cluster, o upOptions, t
 	if err != nil {
 		return err
 	}
-	if o.kubeconfig != "" {
-		if err := writeKubeconfig(ctx, c, o.kubeconfig); err != nil {
+	if o.file != "" {
+		if err := writeKubeconfig(ctx, c, o.file); err != nil {
 			return err
 		}
 	}
@@ -99,7 +112,7 @@ func describeUp(w io.Writer, facts clusters.Facts, o upOptions, took time.Durati
 	if !facts.Limits.Hold {
 		fmt.Fprintf(w, "Memory and CPU limits of containers do not hold here: %s.\n", facts.Limits.Why)
 	}
-	name, file := "", o.kubeconfig
+	name, file := "", o.file
 	if facts.Name != clusters.DefaultName {
 		name = " --name " + facts.Name
 	}
@@ -116,7 +129,7 @@ func describeUp(w io.Writer, facts clusters.Facts, o upOptions, took time.Durati
 }
 
 // holdUp waits for the end of the cluster or of this command.
-func (a *app) holdUp(ctx context.Context, c clusters.Cluster) error {
+func (a *app) holdUp(ctx context.Context, w where, c clusters.Cluster) error {
 	owner, ok := c.(clusters.Owner)
 	if !ok || owner.Done() == nil {
 		return exit.Hint(usage("cluster %s was up already: it cannot be held in the foreground", c.Name()),
@@ -129,7 +142,7 @@ func (a *app) holdUp(ctx context.Context, c clusters.Cluster) error {
 	case <-ctx.Done():
 	}
 	// The end was asked for, so it must not be cut short by what asked for it.
-	if err := a.provider(nil).Down(context.WithoutCancel(ctx), c.Name()); err != nil {
+	if err := a.open(w, nil, "").Down(context.WithoutCancel(ctx), c.Name()); err != nil {
 		return err
 	}
 	a.talk("Cluster %s is gone.", c.Name())

@@ -4,18 +4,29 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"shakedown.dev/shakedown/clusters"
 	"shakedown.dev/shakedown/clusters/embedded"
+	"shakedown.dev/shakedown/clusters/kind"
 	"shakedown.dev/shakedown/internal/exit"
 	"shakedown.dev/shakedown/load"
 )
 
-// diagnosis is the result of doctor.
+// diagnosis is the result of doctor. OK means that a cluster can be had here, of one provider or the other.
 type diagnosis struct {
+	OK        bool                `json:"ok"`
+	Providers []providerDiagnosis `json:"providers"`
+	Machine   []clusters.Finding  `json:"machine"`
+}
+
+// providerDiagnosis is what one provider needs.
+type providerDiagnosis struct {
+	Provider string             `json:"provider"`
 	OK       bool               `json:"ok"`
-	Findings []embedded.Finding `json:"findings"`
+	Findings []clusters.Finding `json:"findings"`
 }
 
 func (a *app) doctor() *cobra.Command {
@@ -29,9 +40,14 @@ func (a *app) doctor() *cobra.Command {
 }
 
 func (a *app) runDoctor(ctx context.Context) error {
-	d := diagnosis{OK: true, Findings: append(a.provider(nil).Diagnose(ctx), sessionRoom(load.LookRoom()))}
-	for _, f := range d.Findings {
-		d.OK = d.OK && (f.OK || !f.Required)
+	d := diagnosis{Machine: []clusters.Finding{sessionRoom(load.LookRoom())}}
+	for _, p := range []providerDiagnosis{
+		{Provider: onEmbedded, Findings: (&embedded.Provider{Log: a.log}).Diagnose(ctx)},
+		{Provider: onKind, Findings: (&kind.Provider{Log: a.log}).Diagnose(ctx)},
+	} {
+		p.OK = !slices.ContainsFunc(p.Findings, func(f clusters.Finding) bool { return f.Required && !f.OK })
+		d.OK = d.OK || p.OK
+		d.Providers = append(d.Providers, p)
 	}
 	if err := a.print(d, func(w io.Writer) { describe(w, d) }); err != nil {
 		return err
@@ -46,8 +62,8 @@ func (a *app) runDoctor(ctx context.Context) error {
 const fewSessions = 500
 
 // sessionRoom says how many sessions the load engine can hold here.
-func sessionRoom(r load.Room) embedded.Finding {
-	f := embedded.Finding{Name: "sessions", OK: r.Sessions() >= fewSessions, Detail: fmt.Sprintf(
+func sessionRoom(r load.Room) clusters.Finding {
+	f := clusters.Finding{Name: "sessions", OK: r.Sessions() >= fewSessions, Detail: fmt.Sprintf(
 		"up to %d through one proxy: open files allow %d, local ports %d, free memory %d before the system under test takes its part",
 		r.Sessions(), r.Files, r.Ports, r.Memory)}
 	if !f.OK {
@@ -57,8 +73,20 @@ func sessionRoom(r load.Room) embedded.Finding {
 }
 
 func describe(w io.Writer, d diagnosis) {
-	fmt.Fprintln(w, "The embedded cluster on this machine:")
-	for _, f := range d.Findings {
+	for _, p := range d.Providers {
+		fmt.Fprintf(w, "--cluster %s\n", p.Provider)
+		describeFindings(w, p.Findings)
+	}
+	fmt.Fprintln(w, "--cluster existing takes a kubeconfig and nothing of this machine")
+	fmt.Fprintln(w, "The load engine on this machine")
+	describeFindings(w, d.Machine)
+	if !d.OK {
+		fmt.Fprintln(w, "No cluster can be made here as things are; ✗ says why.")
+	}
+}
+
+func describeFindings(w io.Writer, all []clusters.Finding) {
+	for _, f := range all {
 		mark := "✓"
 		switch {
 		case !f.OK && f.Required:
@@ -70,8 +98,5 @@ func describe(w io.Writer, d diagnosis) {
 		if !f.OK && f.Do != "" {
 			fmt.Fprintf(w, "  \t→ %s\n", f.Do)
 		}
-	}
-	if !d.OK {
-		fmt.Fprintln(w, "It cannot run here as things are; ✗ says why. With Docker there is --cluster kind.")
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"shakedown.dev/shakedown/clusters"
 	"shakedown.dev/shakedown/internal/exit"
+	"shakedown.dev/shakedown/teleport/helm"
 	"shakedown.dev/shakedown/undo"
 )
 
@@ -58,7 +59,7 @@ func (h *healing) do(ctx context.Context) error {
 		return err
 	}
 	if log != nil && len(log.Pending()) == 0 {
-		return errors.Join(h.tell(log.Head().Run, nil), log.Close())
+		return errors.Join(h.tell(log.Head().Run, nil), log.Close(), h.takeDown(ctx, log.Head()))
 	}
 	in, err := h.reach(ctx, log)
 	if errors.Is(err, clusters.ErrNotFound) && log != nil {
@@ -76,7 +77,34 @@ func (h *healing) do(ctx context.Context) error {
 		log.SetMirror(undo.ConfigMaps{Client: in.Client, Namespace: ns})
 	}
 	results, err := undo.Heal(ctx, log, in)
-	return errors.Join(err, h.tell(log.Head().Run, results), log.Close())
+	return errors.Join(err, h.tell(log.Head().Run, results), log.Close(), h.takeDown(ctx, log.Head()))
+}
+
+// takeDown ends a cluster of the dead run that was to end with it, where the kernel did not see to that.
+func (h *healing) takeDown(ctx context.Context, run undo.Head) error {
+	if run.Provider != onKind {
+		return nil
+	}
+	p := h.open(where{provider: onKind}, nil, "")
+	c, err := clusters.Find(ctx, p, run.Cluster)
+	if errors.Is(err, clusters.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	made, ok := c.(clusters.Ephemeral)
+	if !ok {
+		return nil
+	}
+	if id, ephemeral := made.MadeFor(helm.RunLabel); id != run.Run || !ephemeral {
+		return nil
+	}
+	if err := p.Down(ctx, c.Name()); err != nil {
+		return err
+	}
+	h.talk("Cluster %s, which the run had made for itself, is gone.", c.Name())
+	return nil
 }
 
 // folder is the log in the run's folder; nil if RUN is not a folder.

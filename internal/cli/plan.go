@@ -17,10 +17,10 @@ import (
 // planning are the flags of plan, which run has, too.
 type planning struct {
 	*app
-	provider string
-	seed     uint64
-	set      []string
-	chart    string
+	where
+	seed  uint64
+	set   []string
+	chart string
 }
 
 func (a *app) plan() *cobra.Command {
@@ -44,7 +44,7 @@ func (a *app) plan() *cobra.Command {
 // flags adds those that say what is planned.
 func (p *planning) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&p.provider, "cluster", "embedded", "where to run: embedded, kind or existing")
+	p.where.flags(flags)
 	flags.StringArrayVar(&p.set, "set", nil, "override a field of the scenario, `PATH=VALUE` with PATH below spec; repeatable")
 	flags.StringVar(&p.chart, "chart", "", "Helm `CHART` of the system under test: a folder, an archive or a reference")
 }
@@ -93,7 +93,7 @@ func (p *planning) make(ctx context.Context, name string) (planned, error) {
 
 // scenario finds and decodes the scenario with all overrides.
 func (p *planning) scenario(name string) (scenarioText, *scenarios.Scenario, error) {
-	if err := clusterFlag(p.provider); err != nil {
+	if err := p.valid(); err != nil {
 		return scenarioText{}, nil, err
 	}
 	found, err := p.findScenario(name)

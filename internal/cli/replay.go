@@ -78,7 +78,8 @@ func (r *running) again(e earlier, plan *scenarios.Plan) (run.Options, error) {
 	if err != nil {
 		return run.Options{}, err
 	}
-	if err := clusterFlag(e.env.Provider); err != nil {
+	r.where.provider = e.env.Provider
+	if err := r.valid(); err != nil {
 		return run.Options{}, fmt.Errorf("%s: %w", e.dir, err)
 	}
 	options.Plan, options.Text, options.ProviderName = plan, e.text, e.env.Provider

@@ -85,7 +85,8 @@ func (r *running) do(ctx context.Context, name string) error {
 func (r *running) perform(ctx context.Context, options run.Options) (run.Result, error) {
 	began := time.Now()
 	watch := &inTurn{to: r.watch()}
-	options.Progress, options.Provider = watch.Step, r.app.provider(watch.Step)
+	options.Progress = watch.Step
+	options.Provider = func(logs string) clusters.Provider { return r.app.open(r.where, watch.Step, logs) }
 	signals := r.heed(watch, func() { r.leave(began) })
 	options.HealOnly = signals.hurry
 	result, err := run.Run(ctx, options)

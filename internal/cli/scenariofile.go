@@ -68,17 +68,6 @@ func (t scenarioText) mistakes(err error) error {
 	return exit.With(exit.Usage, err)
 }
 
-// clusterFlag checks --cluster.
-func clusterFlag(provider string) error {
-	switch provider {
-	case "embedded":
-		return nil
-	case "kind", "existing":
-		return usage("--cluster %s: this version runs on the embedded cluster only", provider)
-	}
-	return usage("--cluster %s: want embedded", provider)
-}
-
 // withChart are the overrides that put a chart in the place of the scenario's, before those of the user. The
 // versions that the scenario names are another chart's: any will do, unless the user says which.
 func withChart(set []string, chart string, s *scenarios.Scenario) []string {

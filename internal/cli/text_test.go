@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"shakedown.dev/shakedown/clusters"
-	"shakedown.dev/shakedown/clusters/embedded"
 )
 
 // story is a start-up with a step that works, a note and a step that fails.
@@ -78,12 +77,12 @@ func TestNodeSummary(t *testing.T) {
 
 func TestDescribeDiagnosis(t *testing.T) {
 	var out bytes.Buffer
-	describe(&out, diagnosis{Findings: []embedded.Finding{
+	describe(&out, diagnosis{Providers: []providerDiagnosis{{Provider: "embedded", Findings: []clusters.Finding{
 		{Name: "nftables", Required: true, Detail: "the program nft is missing", Do: "install nftables"},
 		{Name: "latency", Detail: "no netem", Do: "load sch_netem"},
 		{Name: "overlay", OK: true, Required: true, Detail: "works"},
-	}})
-	for _, want := range []string{"✗ nftables", "→ install nftables", "! latency", "→ load sch_netem", "✓ overlay", "It cannot run here"} {
+	}}}})
+	for _, want := range []string{"✗ nftables", "→ install nftables", "! latency", "→ load sch_netem", "✓ overlay", "No cluster can be made here"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}
@@ -99,7 +98,7 @@ func TestDescribeUp(t *testing.T) {
 		hasNot string
 	}{
 		{"the default name needs no flag", upOptions{}, "shakedown cluster kubeconfig --file shakedown.kubeconfig", "--name"},
-		{"a kubeconfig that is there is used", upOptions{kubeconfig: "k"}, "kubectl --kubeconfig k get nodes", "cluster kubeconfig"},
+		{"a kubeconfig that is there is used", upOptions{file: "k"}, "kubectl --kubeconfig k get nodes", "cluster kubeconfig"},
 		{"what hangs on this command is not taken down by another", upOptions{foreground: true}, "cluster shell", "cluster down"},
 		{"limits that hold are no news", upOptions{}, "3 nodes, Kubernetes v1, 4.1s", "limits"},
 	} {

@@ -1,0 +1,120 @@
+// Package existing works on a cluster that somebody else made, by its kubeconfig. It makes no cluster and takes none
+// down. Load reaches pods from here if they can be reached (a VPN, a flat network); else each connection is a
+// port-forward of its own through the API server, which costs that server work and lives no longer than it does.
+package existing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"shakedown.dev/shakedown/clusters"
+	"shakedown.dev/shakedown/internal/exit"
+)
+
+// ProviderName is what this provider is called on the command line and in reports.
+const ProviderName = "existing"
+
+// Provider is clusters.Provider for one context of a kubeconfig. A proxy-url in it (HTTP or SOCKS5) is heeded.
+type Provider struct {
+	Kubeconfig string // path; empty: $KUBECONFIG, or ~/.kube/config
+	Context    string // never the current one by itself: it must be named
+	Log        *slog.Logger
+}
+
+var _ clusters.Provider = (*Provider)(nil)
+
+// Up reaches the cluster. Images are not ours to bring: its nodes pull their own.
+func (p *Provider) Up(ctx context.Context, spec clusters.Spec) (clusters.Cluster, error) {
+	if len(spec.Images) > 0 {
+		return nil, exit.With(exit.Usage, fmt.Errorf("image %s: the nodes of an existing cluster pull their images themselves; push it to a registry that they reach, and name that in the chart's values", spec.Images[0].Name))
+	}
+	if p.Context == "" {
+		return nil, exit.With(exit.Usage, errors.New("no context is named"))
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = p.Kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: p.Context})
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil, exit.With(exit.Usage, fmt.Errorf("kubeconfig: %w", err))
+	}
+	if _, ok := raw.Contexts[p.Context]; !ok {
+		there := strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")
+		return nil, exit.With(exit.Usage, fmt.Errorf("kubeconfig: no context %q; there are: %s", p.Context, there))
+	}
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, exit.With(exit.Usage, fmt.Errorf("kubeconfig, context %s: %w", p.Context, err))
+	}
+	c := &Cluster{context: p.Context, config: config, file: loader}
+	if c.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	return c, c.answers(ctx)
+}
+
+// answers is nil if the API server does.
+func (c *Cluster) answers(ctx context.Context) error {
+	var version version.Info
+	said, err := c.client.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(said, &version)
+	}
+	if err != nil {
+		return exit.Hint(&clusters.NameError{Name: c.context, Err: fmt.Errorf("the API server at %s does not answer: %w", c.config.Host, err)},
+			"try: kubectl --context "+c.context+" version; a private API server may need proxy-url in the kubeconfig")
+	}
+	c.version = version.GitVersion
+	return nil
+}
+
+// Down does nothing: the cluster is not ours.
+func (p *Provider) Down(context.Context, string) error { return nil }
+
+// List is empty: none is ours.
+func (p *Provider) List(context.Context) ([]clusters.Cluster, error) { return nil, nil }
+
+// Cluster is a cluster that somebody else made.
+type Cluster struct {
+	context string
+	version string
+	config  *rest.Config
+	file    clientcmd.ClientConfig
+	client  kubernetes.Interface
+	way     way
+}
+
+var _ clusters.Cluster = (*Cluster)(nil)
+
+// Name is the name of its context.
+func (c *Cluster) Name() string { return c.context }
+
+// RESTConfig has the rights that the context has.
+func (c *Cluster) RESTConfig(context.Context) (*rest.Config, error) {
+	return rest.CopyConfig(c.config), nil
+}
+
+// Kubeconfig is the part of the file that the context needs.
+func (c *Cluster) Kubeconfig(context.Context) ([]byte, error) {
+	raw, err := c.file.RawConfig()
+	if err != nil {
+		return nil, err
+	}
+	raw.CurrentContext = c.context
+	if err := api.MinifyConfig(&raw); err != nil {
+		return nil, err
+	}
+	return clientcmd.Write(raw)
+}

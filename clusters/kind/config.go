@@ -1,0 +1,120 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
+	"sigs.k8s.io/yaml"
+
+	"shakedown.dev/shakedown/clusters"
+	"shakedown.dev/shakedown/internal/exit"
+)
+
+// config is the author's file, or none, completed by what spec asks for: a control plane that takes no pods, and
+// spec.Nodes workers, so that "three nodes" are three that pods run on, as everywhere.
+func (p *Provider) config(spec clusters.Spec) (*v1alpha4.Cluster, error) {
+	c := &v1alpha4.Cluster{}
+	if p.Config != "" {
+		text, err := os.ReadFile(p.Config)
+		if err != nil {
+			return nil, exit.With(exit.Usage, err)
+		}
+		if err := yaml.UnmarshalStrict(text, c); err != nil {
+			return nil, exit.With(exit.Usage, fmt.Errorf("%s: %w", p.Config, err))
+		}
+		if c.Kind != "Cluster" || c.APIVersion != "kind.x-k8s.io/v1alpha4" {
+			return nil, exit.With(exit.Usage, fmt.Errorf("%s: kind %q of %q: want kind Cluster of kind.x-k8s.io/v1alpha4", p.Config, c.Kind, c.APIVersion))
+		}
+	}
+	if err := nodes(c, spec, p.Config); err != nil {
+		return nil, err
+	}
+	if spec.APIPort != 0 {
+		c.Networking.APIServerPort = int32(spec.APIPort) //nolint:gosec // checked by Validate
+	}
+	if spec.NodeMonitorGrace != 0 {
+		c.KubeadmConfigPatches = append(c.KubeadmConfigPatches, grace(spec)...)
+	}
+	v1alpha4.SetDefaultsCluster(c)
+	return c, nil
+}
+
+// nodes are the file's own, if it has as many workers as are needed, or made.
+func nodes(c *v1alpha4.Cluster, spec clusters.Spec, file string) error {
+	if len(c.Nodes) == 0 {
+		c.Nodes = append(c.Nodes, v1alpha4.Node{Role: v1alpha4.ControlPlaneRole})
+	}
+	workers := 0
+	for i := range c.Nodes {
+		if c.Nodes[i].Role == v1alpha4.WorkerRole {
+			workers++
+		}
+	}
+	if workers == 0 {
+		for range spec.Nodes {
+			c.Nodes = append(c.Nodes, v1alpha4.Node{Role: v1alpha4.WorkerRole})
+		}
+		return nil
+	}
+	if workers != spec.Nodes {
+		return exit.With(exit.Usage, fmt.Errorf("%s has %d workers, and %d nodes are asked for: give it as many, or none", file, workers, spec.Nodes))
+	}
+	return nil
+}
+
+// grace patches both versions of kubeadm's configuration that kind may write; each applies to its own only.
+// The newer one is a list, which a merge patch replaces whole: with the argument that kind itself sets.
+func grace(spec clusters.Spec) []string {
+	return []string{
+		fmt.Sprintf("apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\ncontrollerManager: {extraArgs: {node-monitor-grace-period: %q}}\n", spec.NodeMonitorGrace),
+		fmt.Sprintf("apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\ncontrollerManager: {extraArgs: [{name: enable-hostpath-provisioner, value: \"true\"}, {name: node-monitor-grace-period, value: %q}]}\n", spec.NodeMonitorGrace),
+	}
+}
+
+var kubernetesVersion = regexp.MustCompile(`^v1\.\d+\.\d+$`)
+
+// nodeImage is the name of the node image in Docker; an archive is loaded first.
+func (p *Provider) nodeImage(ctx context.Context) (string, error) {
+	image := p.NodeImage
+	if kubernetesVersion.MatchString(image) {
+		return "kindest/node:" + image, nil
+	}
+	if info, err := os.Stat(image); image == "" || err != nil || !info.Mode().IsRegular() {
+		return image, nil
+	}
+	file, err := os.Open(image)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	said, err := dockerIn(ctx, file, "load")
+	if err != nil {
+		return "", fmt.Errorf("node image %s: %w", image, err)
+	}
+	// "Loaded image: kindest/node:v1.36.3", or "Loaded image ID: sha256:…"
+	_, name, ok := strings.Cut(said, ": ")
+	if !ok {
+		return "", fmt.Errorf("node image %s: docker load says %q", image, said)
+	}
+	return strings.TrimSpace(strings.Split(name, "\n")[0]), nil
+}
+
+// sameShape is nil if a cluster that is up can be taken for what is wanted. Images are added, so they do not count.
+func sameShape(have, want clusters.Spec) error {
+	var differs []error
+	if have.Nodes != want.Nodes {
+		differs = append(differs, fmt.Errorf("nodes is %d, not %d", have.Nodes, want.Nodes))
+	}
+	if want.NodeMonitorGrace != 0 && have.NodeMonitorGrace != want.NodeMonitorGrace {
+		differs = append(differs, fmt.Errorf("node monitor grace is %s, not %s", have.NodeMonitorGrace, want.NodeMonitorGrace))
+	}
+	if len(differs) == 0 {
+		return nil
+	}
+	return &clusters.NameError{Name: want.Name, Err: fmt.Errorf("%w (%w)", clusters.ErrDifferent, errors.Join(differs...))}
+}

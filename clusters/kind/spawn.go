@@ -1,0 +1,54 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+
+	"shakedown.dev/shakedown/clusters"
+)
+
+// Spawn runs the command in the cluster's gateway, where pods and Services have their own addresses. It is a program of
+// the node image, not of this machine: the gateway sees no file of the machine but this program.
+func (c *Cluster) Spawn(ctx context.Context, cmd clusters.Command) (int, error) {
+	if len(cmd.Argv) == 0 {
+		return 0, errors.New("spawn: no command")
+	}
+	at, err := c.addresses(ctx)
+	if err != nil {
+		return 0, err
+	}
+	args := []string{"exec", "--interactive"}
+	if cmd.TTY {
+		args = append(args, "--tty")
+	}
+	args = append(args, c.gateway.container(), "sh", "-c",
+		// Docker's own resolver knows no Services; this one asks the cluster, as a pod does.
+		`printf 'nameserver %s\nsearch default.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n' "$0" >/etc/resolv.conf; exec "$@"`, at.dns)
+	run := exec.CommandContext(ctx, "docker", append(args, cmd.Argv...)...)
+	run.Stdin, run.Stdout, run.Stderr = reader(cmd.Stdin), writer(cmd.Stdout), writer(cmd.Stderr)
+	err = run.Run()
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok && ctx.Err() == nil {
+		return failed.ExitCode(), nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return 0, cause
+	}
+	return 0, err
+}
+
+// reader and writer keep a nil *os.File from becoming an interface that is not nil.
+func reader(f *os.File) interface{ Read([]byte) (int, error) } {
+	if f == nil {
+		return nil
+	}
+	return f
+}
+
+func writer(f *os.File) interface{ Write([]byte) (int, error) } {
+	if f == nil {
+		return nil
+	}
+	return f
+}
