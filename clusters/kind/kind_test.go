@@ -100,13 +100,13 @@ func TestSameShape(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	for says, hint := range map[string]string{
-		`exec: "docker": executable file not found in $PATH`:                                                      "--cluster embedded",
-		"permission denied while trying to connect to the Docker daemon socket":                                    "usermod",
-		"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?":        "DOCKER_HOST",
-		"Bind for 127.0.0.1:6443 failed: port is already allocated":                                                "leave the port",
-		"write /var/lib/docker/tmp/x: no space left on device":                                                     "prune",
-		`failed to create cluster: failed to pull image "kindest/node:v1": exit status 1`:                          "--node-image",
-		`Conflict. The container name "/a-gateway" is already in use by container "f3"`:                            "another --name",
+		`exec: "docker": executable file not found in $PATH`:                                                        "--cluster embedded",
+		"permission denied while trying to connect to the Docker daemon socket":                                     "usermod",
+		"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?":         "DOCKER_HOST",
+		"Bind for 127.0.0.1:6443 failed: port is already allocated":                                                 "leave the port",
+		"write /var/lib/docker/tmp/x: no space left on device":                                                      "prune",
+		`failed to create cluster: failed to pull image "kindest/node:v1": exit status 1`:                           "--node-image",
+		`Conflict. The container name "/a-gateway" is already in use by container "f3"`:                             "another --name",
 		"Error response from daemon: pull access denied for nobody/knows, repository does not exist or may require": "docker login",
 	} {
 		err := explain(&commandError{args: []string{"version"}, said: says, err: errors.New("exit status 1")})
