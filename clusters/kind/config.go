@@ -31,6 +31,9 @@ func (p *Provider) config(spec clusters.Spec) (*v1alpha4.Cluster, error) {
 			return nil, exit.With(exit.Usage, fmt.Errorf("%s: kind %q of %q: want kind Cluster of kind.x-k8s.io/v1alpha4", p.Config, c.Kind, c.APIVersion))
 		}
 	}
+	if f := c.Networking.IPFamily; f != "" && f != v1alpha4.IPv4Family {
+		return nil, exit.With(exit.Usage, fmt.Errorf("%s: networking.ipFamily %s: want ipv4, the gateway and partitions know no other", p.Config, f))
+	}
 	if err := nodes(c, spec, p.Config); err != nil {
 		return nil, err
 	}
@@ -78,8 +81,27 @@ func grace(spec clusters.Spec) []string {
 
 var kubernetesVersion = regexp.MustCompile(`^v1\.\d+\.\d+$`)
 
-// nodeImage is the name of the node image in Docker; an archive is loaded first.
-func (p *Provider) nodeImage(ctx context.Context) (string, error) {
+// nodeImage settles the image of all nodes, and sees that Docker has it: the gateway's is the same. What the provider
+// was told goes before what the file says; an archive is loaded first.
+func (p *Provider) nodeImage(ctx context.Context, c *v1alpha4.Cluster) (string, error) {
+	image, err := p.loadNodeImage(ctx)
+	if err != nil {
+		return "", err
+	}
+	if image != "" {
+		for i := range c.Nodes {
+			c.Nodes[i].Image = image
+		}
+	}
+	image = c.Nodes[0].Image
+	if _, err := docker(ctx, "image", "inspect", "--format", "{{.Id}}", image); err == nil {
+		return image, nil
+	}
+	_, err = docker(ctx, "pull", "--quiet", image)
+	return image, wrapf(err, "node image %s", image)
+}
+
+func (p *Provider) loadNodeImage(ctx context.Context) (string, error) {
 	image := p.NodeImage
 	if kubernetesVersion.MatchString(image) {
 		return "kindest/node:" + image, nil

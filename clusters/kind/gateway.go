@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"sigs.k8s.io/kind/pkg/apis/config/defaults"
-
 	"shakedown.dev/shakedown/clusters"
 )
 
@@ -56,27 +54,38 @@ func (p *Provider) createGateway(ctx context.Context, spec clusters.Spec, image 
 		}
 		program = self
 	}
-	if image == "" {
-		image = defaults.Image
-	}
 	folder, err := os.MkdirTemp("", "shakedown-kind-")
 	if err != nil {
 		return nil, err
 	}
 	g := &gateway{cluster: spec.Name, folder: folder, spec: spec, started: time.Now()}
-	if _, err := docker(ctx, "network", "inspect", network); errNoSuch(err) {
-		g.made = true
-	} else if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(folder))
-	}
-	args, err := g.create(program, image)
-	if err == nil {
+	g.made, err = networkOurs(ctx)
+	args, failed := g.create(program, image)
+	if err = errors.Join(err, failed); err == nil {
 		_, err = docker(ctx, args...)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make the gateway: %w", err), os.RemoveAll(folder))
 	}
 	return g, nil
+}
+
+// networkOurs says whether the network is to go with the last of our clusters: it is not there yet, or was made for one.
+func networkOurs(ctx context.Context) (bool, error) {
+	_, err := docker(ctx, "network", "inspect", network)
+	if errNoSuch(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	all, err := listGateways(ctx)
+	for _, g := range all {
+		if g.made {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 func (g *gateway) create(program, image string) ([]string, error) {

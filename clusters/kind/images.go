@@ -104,12 +104,12 @@ func isPattern(image string) bool {
 
 // give writes one archive with all the names and has every node import it, all at once.
 func (c *Cluster) give(ctx context.Context, source string, names []string) error {
-	image, done, err := open(ctx, source)
+	image, done, err := open(ctx, source, c.gateway.folder)
 	if err != nil {
 		return err
 	}
 	defer done()
-	archive, err := os.CreateTemp("", "shakedown-image-*.tar")
+	archive, err := os.CreateTemp(c.gateway.folder, "image-*.tar")
 	if err != nil {
 		return err
 	}
@@ -146,8 +146,8 @@ func (c *Cluster) give(ctx context.Context, source string, names []string) error
 	return all.Wait()
 }
 
-// open reads an image from where the source says; done frees what that took.
-func open(ctx context.Context, source string) (image v1.Image, done func(), err error) {
+// open reads an image from where the source says, by way of the folder scratch; done frees what that took.
+func open(ctx context.Context, source, scratch string) (image v1.Image, done func(), err error) {
 	done = func() {}
 	if dir, ok := strings.CutPrefix(source, "host:"); ok {
 		image, err = fromFolder(dir)
@@ -163,7 +163,7 @@ func open(ctx context.Context, source string) (image v1.Image, done func(), err 
 		image, err = tarball.ImageFromPath(source, nil)
 		return image, done, wrapf(err, "an archive must be docker save's of one image")
 	}
-	return fromDocker(ctx, strings.TrimPrefix(source, "registry:"))
+	return fromDocker(ctx, strings.TrimPrefix(source, "registry:"), scratch)
 }
 
 // fromLayout is the image of an OCI layout for this machine's architecture.
@@ -185,13 +185,13 @@ func fromLayout(dir string) (v1.Image, error) {
 }
 
 // fromDocker takes an image that Docker has, or can pull.
-func fromDocker(ctx context.Context, ref string) (v1.Image, func(), error) {
+func fromDocker(ctx context.Context, ref, scratch string) (v1.Image, func(), error) {
 	if _, err := docker(ctx, "image", "inspect", "--format", "{{.Id}}", ref); err != nil {
 		if _, err := docker(ctx, "pull", "--quiet", ref); err != nil {
 			return nil, func() {}, err
 		}
 	}
-	dir, err := os.MkdirTemp("", "shakedown-image-")
+	dir, err := os.MkdirTemp(scratch, "image-")
 	if err != nil {
 		return nil, func() {}, err
 	}

@@ -85,6 +85,14 @@ func (c *Cluster) Partition(ctx context.Context, node string, from ...string) er
 	if err != nil {
 		return &clusters.NameError{Name: c.name, Err: err}
 	}
+	if len(from) == 0 || slices.Contains(from, "api") {
+		// Load comes from where the API is, as on the embedded cluster.
+		ip, err := docker(ctx, "inspect", "--format", "{{(index .NetworkSettings.Networks \""+network+"\").IPAddress}}", c.gateway.container())
+		if err != nil {
+			return err
+		}
+		cut = append(cut, ip)
+	}
 	_, err = docker(ctx, "exec", node, "sh", "-c", partitionScript(cut))
 	return wrapf(err, "partition %s", node)
 }

@@ -13,9 +13,11 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 	"sigs.k8s.io/kind/pkg/cluster"
 
 	"shakedown.dev/shakedown/clusters"
@@ -58,7 +60,7 @@ func (p *Provider) Up(ctx context.Context, spec clusters.Spec) (clusters.Cluster
 	}
 	have, err := clusters.Find(ctx, p, spec.Name)
 	if err == nil {
-		return have, sameShape(have.(*Cluster).gateway.spec, spec)
+		return p.reuse(ctx, have.(*Cluster), spec)
 	}
 	if !errors.Is(err, clusters.ErrNotFound) {
 		return nil, err
@@ -66,8 +68,21 @@ func (p *Provider) Up(ctx context.Context, spec clusters.Spec) (clusters.Cluster
 	if err := notForeign(p.kind(), spec.Name); err != nil {
 		return nil, err
 	}
-	c, err := p.create(ctx, spec)
-	if err == nil {
+	config, err := p.config(spec)
+	if err != nil {
+		return nil, err
+	}
+	image, err := p.nodeImage(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	// From here on the name is ours, and whatever bears it is ours to take away. Before, it may be another's.
+	g, err := p.createGateway(ctx, spec, image)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{name: spec.Name, gateway: g, provider: p}
+	if err = p.create(ctx, c, config); err == nil {
 		return c, nil
 	}
 	p.export(spec.Name)
@@ -78,6 +93,29 @@ func (p *Provider) Up(ctx context.Context, spec clusters.Spec) (clusters.Cluster
 		err = cause
 	}
 	return nil, errors.Join(explain(err), p.remove(clean, spec.Name))
+}
+
+// reuse takes a cluster that is up, if it is whole and of the shape that is wanted, and gives it the images.
+func (p *Provider) reuse(ctx context.Context, c *Cluster, spec clusters.Spec) (clusters.Cluster, error) {
+	if err := sameShape(c.gateway.spec, spec); err != nil {
+		return nil, err
+	}
+	nodes, err := c.inspectNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	down := slices.DeleteFunc(slices.Clone(nodes), func(n containerState) bool { return n.State.Running && !n.State.Paused })
+	if len(nodes) <= spec.Nodes || len(down) > 0 {
+		return nil, exit.Hint(&clusters.NameError{Name: c.name, Err: fmt.Errorf("it is there but not whole: %d of %d nodes run", len(nodes)-len(down), spec.Nodes+1)},
+			"shakedown cluster down --cluster kind --name "+c.name)
+	}
+	if err := c.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.allReady(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.load(ctx, spec.Images)
 }
 
 func (p *Provider) check(ctx context.Context, spec clusters.Spec) error {
@@ -103,46 +141,27 @@ func notForeign(k *cluster.Provider, name string) error {
 	return nil
 }
 
-func (p *Provider) create(ctx context.Context, spec clusters.Spec) (*Cluster, error) {
-	image, err := p.nodeImage(ctx)
-	if err != nil {
-		return nil, err
-	}
-	config, err := p.config(spec)
-	if err != nil {
-		return nil, err
-	}
-	gateway, err := p.createGateway(ctx, spec, image)
-	if err != nil {
-		return nil, err
-	}
-	// kind always writes a kubeconfig; the user's own is none of ours to change.
-	scratch, err := os.CreateTemp("", "shakedown-kind-*.kubeconfig")
-	if err != nil {
-		return nil, err
-	}
-	defer os.Remove(scratch.Name())
-	if err := scratch.Close(); err != nil {
-		return nil, err
-	}
+// create makes what the gateway stands for.
+func (p *Provider) create(ctx context.Context, c *Cluster, config *v1alpha4.Cluster) error {
+	// kind always writes a kubeconfig, and the user's own is none of ours to change. This one goes with the folder.
+	scratch := filepath.Join(c.gateway.folder, "kubeconfig")
 	options := []cluster.CreateOption{
-		cluster.CreateWithV1Alpha4Config(config), cluster.CreateWithKubeconfigPath(scratch.Name()),
+		cluster.CreateWithV1Alpha4Config(config), cluster.CreateWithKubeconfigPath(scratch),
 		cluster.CreateWithWaitForReady(readyTimeout), cluster.CreateWithRetain(true),
 	}
-	if image != "" {
-		options = append(options, cluster.CreateWithNodeImage(image))
+	if err := p.interruptible(ctx, c.name, func() error { return p.kind().Create(c.name, options...) }); err != nil {
+		return err
 	}
-	if err := p.interruptible(ctx, spec.Name, func() error { return p.kind().Create(spec.Name, options...) }); err != nil {
-		return nil, err
+	if err := os.RemoveAll(scratch); err != nil {
+		return err
 	}
-	c := &Cluster{name: spec.Name, gateway: gateway, provider: p}
 	if err := c.open(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.allReady(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return c, c.load(ctx, spec.Images)
+	return c.load(ctx, c.gateway.spec.Images)
 }
 
 // interruptible does what cannot be cancelled: when ctx ends, the cluster's containers are taken away until it fails.

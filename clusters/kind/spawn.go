@@ -10,7 +10,8 @@ import (
 )
 
 // Spawn runs the command in the cluster's gateway, where pods and Services have their own addresses. It is a program of
-// the node image, not of this machine: the gateway sees no file of the machine but this program.
+// the node image, not of this machine: the gateway sees no file of the machine but this program. A nil Env is the
+// image's own, and an empty Dir its root.
 func (c *Cluster) Spawn(ctx context.Context, cmd clusters.Command) (int, error) {
 	if len(cmd.Argv) == 0 {
 		return 0, errors.New("spawn: no command")
@@ -22,6 +23,12 @@ func (c *Cluster) Spawn(ctx context.Context, cmd clusters.Command) (int, error) 
 	args := []string{"exec", "--interactive"}
 	if cmd.TTY {
 		args = append(args, "--tty")
+	}
+	if cmd.Dir != "" {
+		args = append(args, "--workdir", cmd.Dir)
+	}
+	for _, e := range cmd.Env {
+		args = append(args, "--env", e)
 	}
 	args = append(args, c.gateway.container(), "sh", "-c",
 		// Docker's own resolver knows no Services; this one asks the cluster, as a pod does.
