@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build deps run test vet unit e2e lint bench clean help
+.PHONY: build deps run test test-kind vet unit e2e lint bench clean help
 
 export CGO_ENABLED ?= 0
 # For all commands alike: two ways of building would compile Kubernetes twice.
@@ -74,6 +74,14 @@ e2e:
 	cd $(KUBELITE) && $(GOTEST) -count=1 -run '^TestE2E' -timeout 20m $(call e2e-packages,$(KUBELITE),boot cri images node)
 	$(GOTEST) -count=1 -p 1 -parallel 6 -run '^TestE2E' -timeout 60m $(call e2e-packages,.,chaos load run teleport test undo)
 
+# Runs on a real Docker engine. SHAKEDOWN_NODE_IMAGE names the node image (default: kind's own, which must be there
+# already), SHAKEDOWN_KIND_CONFIG a file of kind's configuration that the machine needs.
+NODE_IMAGE = $(or $(SHAKEDOWN_NODE_IMAGE),$(shell $(GO) list -m -f '{{.Dir}}' sigs.k8s.io/kind | xargs -I{} sed -n 's/^const Image = "\(.*\)@.*/\1/p' {}/pkg/apis/config/defaults/image.go))
+test-kind: build
+	@if ! docker version >/dev/null 2>&1; then echo 'test-kind: skipped: no Docker engine answers'; \
+	elif ! docker image inspect $(NODE_IMAGE) >/dev/null 2>&1; then echo 'test-kind: skipped: node image $(NODE_IMAGE) is not there (docker pull it, or name another in SHAKEDOWN_NODE_IMAGE)'; \
+	else SHAKEDOWN_TEST_KIND=yes SHAKEDOWN_NODE_IMAGE=$(NODE_IMAGE) $(GOTEST) -count=1 -v -timeout 40m ./test/kind; fi
+
 lint: vet
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not formatted:"; echo "$$out"; exit 1; fi
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/shakedown
@@ -90,6 +98,7 @@ help:
 	@echo 'deps   install the Debian packages that are missing (as root), or name them'
 	@echo 'run    the main job: a rollout under fire (SCENARIO=steady for its control, RUN_FLAGS=…)'
 	@echo 'test   deps, build, vet, unit and end-to-end tests'
+	@echo 'test-kind  runs on a kind cluster, if Docker and a node image are there'
 	@echo 'unit   unit tests alone          e2e    end-to-end tests alone, on bin/'
 	@echo 'lint   formatting, vet, macOS    bench  benchmarks'
 	@echo 'clean  remove bin/'
