@@ -346,6 +346,44 @@ func TestFoundAgain(t *testing.T) {
 	}
 }
 
+// TestPortUsedAgain: two sessions came from one address, one after the other. Each gets the recording of its own time,
+// in whichever order the log tells of them.
+func TestPortUsedAgain(t *testing.T) {
+	for _, row := range []struct {
+		because string
+		order   []string // of the start events in the log
+	}{
+		{"the log tells of the earlier first", []string{"early", "late"}},
+		{"the log tells of the later first", []string{"late", "early"}},
+	} {
+		t.Run(row.because, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				for id, open := range map[string]time.Duration{"early": time.Second, "late": 40 * time.Second} {
+					s := w.add(id, 0)
+					s.ServerSession, s.Local, s.Open = "other-"+id, "10.0.0.1:5", open
+					s.Lines.Token = "token of " + id // not in what the log has of a terminal
+				}
+				var starts []audit.Event
+				for _, id := range row.order {
+					w.forget(id, audit.SessionStart)
+					at := map[string]time.Duration{"early": 1100 * time.Millisecond, "late": 40100 * time.Millisecond}[id]
+					starts = append(starts, audit.Event{Type: audit.SessionStart, Session: "sid-" + id, User: "u", Remote: "10.0.0.1:5",
+						Time: w.server.start.Add(at), Raw: &events.SessionStart{}})
+				}
+				w.server.events = append(starts, w.server.events...)
+				w.check("proxy", nil)
+				got := w.book.recordings()
+				for id := range map[string]bool{"early": true, "late": true} {
+					if r := got[id]; r.ServerSession != "sid-"+id {
+						t.Errorf("%s was joined to %s", id, r.ServerSession)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestAuditOnce: events that are seen at every look are written down once.
 func TestAuditOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
