@@ -77,7 +77,7 @@ func (tr trial) conduct(t *testing.T) (run.Result, error) {
 	planted := make(chan error, 1)
 	result, err := run.Run(ctx, run.Options{
 		Scenario: s, Text: tr.text, Seed: tr.seed, ProviderName: "embedded", Tool: "test",
-		Provider: provider, Standin: program(t, "standin"), Out: t.TempDir(),
+		Provider: func(string) clusters.Provider { return provider }, Standin: program(t, "standin"), Out: t.TempDir(),
 		Progress: func(s clusters.Step) {
 			switch {
 			case s.State == clusters.StepFailed:
