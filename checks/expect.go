@@ -6,6 +6,8 @@ import "shakedown.dev/shakedown/checks/gates"
 type Expect struct {
 	Gates []gates.Gate
 	Names gates.Names
+	// Missing says what it means that a Prometheus has no data, by query: inconclusive or zero.
+	Missing map[string]string
 	// Entries are the timeline entries of the plan that act, in order.
 	Entries []PlannedEntry
 }

@@ -41,7 +41,7 @@ func leaksNoted(m *Measures) []Finding {
 }
 
 func leakFinding(format string, args ...any) Finding {
-	return Finding{Outcome: Pass, Note: true, Summary: fmt.Sprintf(format, args...) + ": a leak?"}
+	return Finding{Outcome: Pass, Note: true, Summary: fmt.Sprintf(format, args...) + ": a leak, or kept for longer than was watched"}
 }
 
 // calm is the run up to its first change: a process that has lost its auth or its peers grows for other reasons.

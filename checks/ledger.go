@@ -56,7 +56,8 @@ type ledger struct {
 	authAway   []span            // filled by findAuthAway
 	servedBy   map[string]string // UUID of a server, by session
 	serverPods map[string]int32  // pod, by UUID of its server
-	proxyStop  *ProxyStop        // nil: not measured
+	promql     []history.Prometheus
+	proxyStop  *ProxyStop // nil: not measured
 	metrics    map[string]scraped
 	podSweeps  map[int32]sweep // filled when asked
 	audits     int
@@ -174,6 +175,8 @@ func (l *ledger) addObservation(e history.Event) {
 		l.blind = append(l.blind, blindSpot{d.What, span{d.From, d.Until}, d.Error})
 	case history.Audit:
 		l.addAudit(e.Subject, d)
+	case history.Prometheus:
+		l.promql = append(l.promql, d)
 	case history.ProxyStop:
 		l.addProxyStop(d)
 	case history.Metrics:

@@ -32,6 +32,13 @@ func FromPlan(p *scenarios.Plan) Expect {
 	for _, g := range p.Gates {
 		e.Gates = append(e.Gates, gates.Gate{Name: g.Name, Expr: g.That})
 	}
+	if p.Prometheus != nil {
+		e.Missing = map[string]string{}
+		for _, q := range p.Prometheus.Queries {
+			words.Queries = append(words.Queries, q.Name)
+			e.Missing[q.Name] = q.Missing
+		}
+	}
 	e.Names = Names(words)
 	return e
 }
@@ -48,7 +55,7 @@ func plannedEntry(s scenarios.Step) (PlannedEntry, bool) {
 func Names(n scenarios.Names) gates.Names {
 	return gates.Names{
 		Components: []string{"auth", "proxy", "agent"},
-		Phases:     n.Entries, Streams: n.Streams, Kinds: n.Kinds, Metrics: metrics.Names(),
+		Phases:     n.Entries, Streams: n.Streams, Kinds: n.Kinds, Metrics: metrics.Names(), Queries: n.Queries,
 	}
 }
 

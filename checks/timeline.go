@@ -18,6 +18,7 @@ type Timeline struct {
 	P99Ms      []*float64        `json:"p99Ms"`   // open latency of those due within the sample
 	Components []ComponentSeries `json:"components"`
 	Bands      []Band            `json:"bands"`
+	Plots      []Plot            `json:"plots,omitempty"`
 }
 
 // ComponentSeries is one component's pods; each sample is the least within its time, so that a short dip shows.
@@ -67,6 +68,7 @@ func (m *Measures) Timeline() Timeline {
 		t.Components = append(t.Components, s)
 	}
 	t.Bands = l.bands()
+	t.Plots = l.plots(&t)
 	return t
 }
 

@@ -71,33 +71,34 @@ type Kind string
 
 // The kinds: a closed list. A reader meets others only in newer files, as [Other].
 const (
-	KindRunStart  Kind = "run.start"        // RunStart
-	KindRunEnd    Kind = "run.end"          // RunEnd
-	KindEntry     Kind = "entry"            // Entry
-	KindOpened    Kind = "session.opened"   // SessionOpened
-	KindSession   Kind = "session.ended"    // Session
-	KindProbe     Kind = "probe"            // Probe
-	KindControl   Kind = "control"          // Control
-	KindPod       Kind = "pod"              // PodChange
-	KindContainer Kind = "container"        // ContainerEnd
-	KindNode      Kind = "node"             // NodeChange
-	KindEndpoints Kind = "endpoints"        // Endpoints
-	KindReplicas  Kind = "replicas"         // Replicas
-	KindAgent     Kind = "agent"            // AgentChange
-	KindRollout   Kind = "rollout"          // Rollout
-	KindFault     Kind = "fault"            // Fault
-	KindUndo      Kind = "undo"             // Undo
-	KindGenerator Kind = "generator"        // Generator
-	KindAPIServer Kind = "apiserver"        // APIServer
-	KindClock     Kind = "clock"            // Clock
-	KindAudit     Kind = "audit"            // Audit
-	KindRecording Kind = "recording"        // Recording
-	KindMetrics   Kind = "metrics"          // Metrics
-	KindProxyStop Kind = "proxy.stop"       // ProxyStop
-	KindBlind     Kind = "blind"            // Blind
-	KindHealth    Kind = "health"           // Health
-	KindOverflow  Kind = "history.overflow" // Overflow
-	KindClosed    Kind = "history.closed"   // Closed
+	KindRunStart   Kind = "run.start"        // RunStart
+	KindRunEnd     Kind = "run.end"          // RunEnd
+	KindEntry      Kind = "entry"            // Entry
+	KindOpened     Kind = "session.opened"   // SessionOpened
+	KindSession    Kind = "session.ended"    // Session
+	KindProbe      Kind = "probe"            // Probe
+	KindControl    Kind = "control"          // Control
+	KindPod        Kind = "pod"              // PodChange
+	KindContainer  Kind = "container"        // ContainerEnd
+	KindNode       Kind = "node"             // NodeChange
+	KindEndpoints  Kind = "endpoints"        // Endpoints
+	KindReplicas   Kind = "replicas"         // Replicas
+	KindAgent      Kind = "agent"            // AgentChange
+	KindRollout    Kind = "rollout"          // Rollout
+	KindFault      Kind = "fault"            // Fault
+	KindUndo       Kind = "undo"             // Undo
+	KindGenerator  Kind = "generator"        // Generator
+	KindAPIServer  Kind = "apiserver"        // APIServer
+	KindClock      Kind = "clock"            // Clock
+	KindAudit      Kind = "audit"            // Audit
+	KindRecording  Kind = "recording"        // Recording
+	KindMetrics    Kind = "metrics"          // Metrics
+	KindProxyStop  Kind = "proxy.stop"       // ProxyStop
+	KindPrometheus Kind = "prometheus"       // Prometheus
+	KindBlind      Kind = "blind"            // Blind
+	KindHealth     Kind = "health"           // Health
+	KindOverflow   Kind = "history.overflow" // Overflow
+	KindClosed     Kind = "history.closed"   // Closed
 )
 
 // Kinds lists every kind this version knows, in the order above.
@@ -137,6 +138,7 @@ var payloads = [...]struct {
 	{KindRecording, decode[Recording]},
 	{KindMetrics, decode[Metrics]},
 	{KindProxyStop, decode[ProxyStop]},
+	{KindPrometheus, decode[Prometheus]},
 	{KindBlind, decode[Blind]},
 	{KindHealth, decode[Health]},
 	{KindOverflow, decode[Overflow]},

@@ -44,6 +44,7 @@ func samples() []Event {
 		Audit{Event: "session.end", ServerSession: "s", Time: wall},
 		Recording{Session: "terminals/1", Class: RecGap, Missing: [][2]uint64{{3, 4}}},
 		Metrics{Pod: proxy, Values: map[string]float64{"up": 1.5}},
+		Prometheus{Name: "failed", Query: "sum(up)", From: 1, Until: 2, Found: true, Value: 3, Series: []PrometheusSeries{{T: []float64{1}, V: []float64{2}}}},
 		ProxyStop{Pod: PodRef{Name: "proxy-1"}, Grace: 60e9, Dropped: 30e9, Ended: 30e9, Gone: 31e9, Cut: CutEOF},
 		Blind{What: "pods", From: 1, Until: 2},
 		Health{When: "before", Of: "kill", Well: true},

@@ -35,6 +35,7 @@ type trial struct {
 	ends     containerEnds
 	carried  carried
 	auths    authLives
+	phases   phases
 }
 
 // tap reads along what goes into the history.
@@ -42,6 +43,7 @@ func (t *trial) tap(e history.Event) {
 	t.ends.tap(e)
 	t.carried.tap(e)
 	t.auths.tap(e)
+	t.phases.tap(e)
 }
 
 // conduct does the run on a cluster that is up, and judges it.
@@ -179,6 +181,11 @@ func names(p *scenarios.Plan) scenarios.Names {
 			out.Kinds = append(out.Kinds, string(m.Session.Kind))
 		}
 	}
+	if p.Prometheus != nil {
+		for _, q := range p.Prometheus.Queries {
+			out.Queries = append(out.Queries, q.Name)
+		}
+	}
 	return out
 }
 
@@ -225,6 +232,9 @@ func (t *trial) settle(asked context.Context) error {
 		t.engine.Stop(patient)
 		return nil
 	}))
+	if asked.Err() == nil {
+		err = errors.Join(err, t.askPrometheus(ctx))
+	}
 	if asked.Err() != nil || t.recordingMode() == "off" {
 		return err
 	}

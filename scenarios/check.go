@@ -28,6 +28,7 @@ func (d *decoder) check(s *Scenario) {
 	d.problems = append(d.problems, problems...)
 	d.releases(s)
 	d.rollouts(s, steps)
+	d.queries(s)
 }
 
 func (d *decoder) at(pos Position, p Problem) {
@@ -98,6 +99,11 @@ func (s *Scenario) Names() Names {
 			}
 		}
 	}
+	if s.Prometheus != nil {
+		for _, q := range s.Prometheus.Queries {
+			n.Queries = append(n.Queries, q.Name)
+		}
+	}
 	return n
 }
 
@@ -115,7 +121,7 @@ func namesAnywhere(root *yaml.Node) Names {
 		}
 	}
 	walk(root)
-	return Names{Entries: all, Streams: all, Kinds: SessionKinds()}
+	return Names{Entries: all, Streams: all, Kinds: SessionKinds(), Queries: all}
 }
 
 // eachEntry visits all entries, outer ones first.

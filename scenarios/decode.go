@@ -49,6 +49,7 @@ type Names struct {
 	Entries []string // of the timeline, for during(…) and after(…)
 	Streams []string // of the load
 	Kinds   []string // of the sessions in it
+	Queries []string // of the Prometheus
 }
 
 // ExprProblem is one thing wrong with an expression.
@@ -161,7 +162,8 @@ func (d *decoder) spec(s *Scenario) read {
 			})),
 			optional("limits", d.limits(&s.Limits)),
 			optional("validity", d.validity(&s.Validity)),
-			optional("recordings", d.recordings(&s.Recordings)))
+			optional("recordings", d.recordings(&s.Recordings)),
+			optional("prometheus", d.prometheus(&s.Prometheus)))
 	}
 }
 

@@ -31,6 +31,7 @@ type Plan struct {
 	Limits      Limits       `json:"limits"`
 	Validity    Validity     `json:"validity"`
 	Recordings  Recordings   `json:"recordings"`
+	Prometheus  *Prometheus  `json:"prometheus,omitempty"`
 }
 
 // Step is one node of the timeline. The steps are a graph, flat and in the
@@ -95,7 +96,7 @@ func NewPlan(s *Scenario, facts Facts, seed uint64) (*Plan, error) {
 	p := &Plan{
 		Schema: PlanSchema, Scenario: s.Name, Description: s.Description, Source: s.Source,
 		Seed: seed, Facts: facts, Cluster: s.Cluster, Teleport: s.Teleport.resolved(s.Recordings.Mode),
-		Timeline: steps, Gates: s.Expect, Limits: s.Limits, Validity: s.Validity, Recordings: s.Recordings,
+		Timeline: steps, Gates: s.Expect, Limits: s.Limits, Validity: s.Validity, Recordings: s.Recordings, Prometheus: s.Prometheus,
 	}
 	for _, stream := range s.Load {
 		p.Streams = append(p.Streams, newStreamPlan(stream, derive(seed, "stream/"+stream.Name)))

@@ -28,6 +28,8 @@ type Scenario struct {
 	Limits      Limits     `json:"limits"`
 	Validity    Validity   `json:"validity"`
 	Recordings  Recordings `json:"recordings"`
+	// Prometheus is asked at the end, if the scenario names one.
+	Prometheus *Prometheus `json:"prometheus,omitempty"`
 
 	words Vocabulary // it was decoded with
 }

@@ -55,6 +55,8 @@ type Data interface {
 	Goodput(f Filter, w Window) (Goodput, error)
 	Recovery() (Recovery, error)
 	Metric(f Filter, w Window) (Metric, error)
+	// Prometheus is what a Prometheus answered to the query of that name.
+	Prometheus(query string) (float64, error)
 }
 
 // Capacity of one component over a window; times in seconds.

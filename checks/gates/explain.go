@@ -130,6 +130,10 @@ func (x *explainer) call(e ast.Expr) *types.Type {
 		x.literal(e, call.Args()[1], "stream or kind of session", append(slices.Clone(x.names.Streams), x.names.Kinds...))
 		return x.vocab.results["latency"]
 	}
+	if name == "@prometheusOf" {
+		x.literal(e, call.Args()[1], "query", x.names.Queries)
+		return x.vocab.results["prometheus"]
+	}
 	if name == "@metricsOf" {
 		x.literal(e, call.Args()[1], "metric", x.names.Metrics)
 		return x.vocab.results["metrics"]

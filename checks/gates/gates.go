@@ -28,6 +28,7 @@ type Names struct {
 	Phases     []string // names of timeline entries
 	Streams    []string // names of load entries
 	Kinds      []string // kinds of session: ssh, kube-exec
+	Queries    []string // names of questions to a Prometheus
 	Metrics    []string // names of metrics that pods are scraped for
 }
 

@@ -15,6 +15,7 @@ var names = Names{
 	Phases:     []string{"warmup", "rollout", "drain", "recovery"},
 	Streams:    []string{"terminals", "kubectl"},
 	Kinds:      []string{"ssh", "kube-exec"},
+	Queries:    []string{"failedDials", "silent"},
 	Metrics:    []string{"go_goroutines", "process_resident_memory_bytes", "audit_failed_emit_events"},
 }
 
@@ -85,6 +86,13 @@ func (f fakeData) Metric(flt Filter, w Window) (Metric, error) {
 	return Metric{Count: 60, Pods: 3, Max: 120, Growth: 30, PerSession: 2}, nil
 }
 
+func (f fakeData) Prometheus(query string) (float64, error) {
+	if query == "silent" {
+		return 0, fmt.Errorf("prometheus has no data for %s: %w", query, ErrNoSamples)
+	}
+	return 3, nil
+}
+
 func data() fakeData {
 	return fakeData{
 		sessions: map[string]Sessions{
@@ -145,6 +153,8 @@ func TestEval(t *testing.T) {
 		{"a metric within a window, behind the field", `metrics("go_goroutines").max.during("warmup") < 100`, data(), Pass, 90.0, margin(10)},
 		{"a metric that no pod gave is inconclusive, not zero", `metrics("audit_failed_emit_events").of("auth").increase == 0.0`, data(), Inconclusive, nil, nil},
 		{"too few sessions to tell what they leave behind", `metrics("go_goroutines").during("warmup").perSession < 0.5`, data(), Inconclusive, nil, nil},
+		{"what a Prometheus answered", `prometheus("failedDials") <= 5.0`, data(), Pass, 3.0, margin(2)},
+		{"a Prometheus that has no data is inconclusive", `prometheus("silent") <= 5.0`, data(), Inconclusive, nil, nil},
 		{"recovery in time passes", "recovery.seconds <= 60", data(), Pass, 31.0, margin(29)},
 		{"no recovery for longer than the bound fails", "recovery.seconds <= 60", unrecovered, Fail, 90.0, margin(-30)},
 		{"no recovery, but not watched for as long as the bound, is inconclusive", "recovery.seconds <= 120", unrecovered, Inconclusive, 90.0, margin(30)},
@@ -182,6 +192,9 @@ func TestCompileSaysWhatIsWrong(t *testing.T) {
 		{"an unknown phase", `sessions.during("warm-up").dropped == 0`, `gate "g": 1:17: unknown phase "warm-up"; did you mean warmup?`},
 		{"an unknown phase behind the field", `sessions.dropped.during("drian") == 0`, `gate "g": 1:25: unknown phase "drian"; did you mean drain?`},
 		{"an unknown stream", `latency("terminal").p99 < duration("1s")`, `gate "g": 1:9: unknown stream or kind of session "terminal"; did you mean terminals?`},
+		{"an unknown metric", `metrics("go_gorutines").max < 1.0`, `gate "g": 1:9: unknown metric "go_gorutines"; did you mean go_goroutines?`},
+		{"an unknown component of a metric", `metrics("go_goroutines").of("proxi").max < 1.0`, `gate "g": 1:29: unknown component "proxi"; did you mean proxy?`},
+		{"an unknown query", `prometheus("failedDial") < 1.0`, `gate "g": 1:12: unknown query "failedDial"; did you mean failedDials?`},
 		{"an unknown function", `sessions.whilst("warmup").dropped == 0`, `gate "g": 1:16: sessions has no function "whilst"; there is after, before, during, kind, stream`},
 		{"a phase that is not written out", `sessions.during("a" + "b").dropped == 0`, `gate "g": 1:16: the name of a phase must be written out in quotes`},
 		{"a value instead of a condition", "sessions.dropped", `gate "g": 1:1: the expression gives int, not bool; compare it with a bound, as in sessions.dropped == 0`},

@@ -38,9 +38,10 @@ func gateVariables(d Data, t *trace) map[string]any {
 				t.pending = max(t.pending, r.Pending)
 				return r, err
 			}),
-		"goodput":     windowed(tGoodput, t, Window{}, Filter{}, func(w Window, f Filter) (Goodput, error) { return d.Goodput(f, w) }),
-		"recovery":    recoveryObject(d, t),
-		hiddenMetrics: metricObject(d, t, Window{}, Filter{}),
+		"goodput":        windowed(tGoodput, t, Window{}, Filter{}, func(w Window, f Filter) (Goodput, error) { return d.Goodput(f, w) }),
+		"recovery":       recoveryObject(d, t),
+		hiddenPrometheus: prometheusObject(d, t),
+		hiddenMetrics:    metricObject(d, t, Window{}, Filter{}),
 		hiddenLatency: windowed(tLatency, t, Window{}, Filter{},
 			func(w Window, f Filter) (Latency, error) { return d.Latency(f.Stream, w) }),
 	}

@@ -72,17 +72,17 @@ func gateVocabulary(names Names) vocabulary {
 	}
 	methods[tCapacity]["secondsBelow"] = ""
 	macros = append(macros, hoist("after", 2))
-	fns = append(fns, latencyFunction(), metricsFunction(), secondsBelowFunction())
+	fns = append(fns, latencyFunction(), metricsFunction(), prometheusFunction(), secondsBelowFunction())
 	return vocabulary{
 		objects: gateObjects(names, methods),
 		variables: map[string]*types.Type{
 			"capacity": cel.ObjectType(tCapacities), "sessions": cel.ObjectType(tSessions),
 			"recordings": cel.ObjectType(tRecordings), "goodput": cel.ObjectType(tGoodput),
-			"recovery": cel.ObjectType(tRecovery), hiddenLatency: cel.DynType, hiddenMetrics: cel.DynType,
+			"recovery": cel.ObjectType(tRecovery), hiddenLatency: cel.DynType, hiddenMetrics: cel.DynType, hiddenPrometheus: cel.DynType,
 		},
 		functions: fns,
-		results:   map[string]*types.Type{"latency": cel.ObjectType(tLatency), "metrics": cel.ObjectType(tMetric)},
-		macros:    append(macros, latencyMacro(), metricsMacro()),
+		results:   map[string]*types.Type{"latency": cel.ObjectType(tLatency), "metrics": cel.ObjectType(tMetric), "prometheus": cel.DoubleType},
+		macros:    append(macros, latencyMacro(), metricsMacro(), prometheusMacro()),
 	}
 }
 

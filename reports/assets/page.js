@@ -129,6 +129,9 @@
   draw(`Sessions opened and lost ${per}`,
     [{label: "opened", color: "opens", fill: true, bars: true, width: 0}, {label: "refused", color: "refused", fill: true, bars: true, width: 0}, {label: "dropped", color: "drops", fill: true, bars: true, width: 0}],
     [data.opens, data.refused.map(v => v || null), data.drops.map(v => v || null)], {height: 110});
+  const palette = ["serving", "ready", "held", "opens", "latency", "drops", "refused", "desired"];
+  for (const plot of data.plots || [])
+    draw(plot.title, plot.series.map((s, i) => ({label: s.name, color: palette[i % palette.length], line: true})), plot.series.map(s => s.v), {height: 110, unit: " "});
   draw("Latency of opening (ms)", [{label: "p99", color: "latency", line: true}], [data.p99Ms], {height: 110, last: true, unit: " ms"});
 
   placeLanes();
