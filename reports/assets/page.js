@@ -45,6 +45,7 @@
       const free = width - (from - a) * scale;
       span.style.left = (from - a) * scale + "px";
       span.style.width = px + "px";
+      span.firstChild.hidden = band.what === "phase" && px < 30; // a letter tells nothing; the title tells all
       span.classList.toggle("out", px < need && band.what !== "phase");
       span.classList.toggle("flip", px < need && free < need);
     }
