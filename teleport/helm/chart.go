@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 
 	"helm.sh/helm/v4/pkg/action"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -48,7 +50,8 @@ func (r Ref) String() string {
 // Builtin tells whether the chart is one of ours.
 func (r Ref) Builtin() bool { return r.Chart == Standin || r.Chart == Agents }
 
-// Load fetches the chart if need be and reads it. Downloads go to the folder cache, which is made.
+// Load fetches the chart if need be and reads it. Downloads go to the folder cache, which is made; none: they are not
+// kept.
 func (r Ref) Load(ctx context.Context, cache string) (*chart.Chart, error) {
 	switch r.Chart {
 	case "":
@@ -58,9 +61,17 @@ func (r Ref) Load(ctx context.Context, cache string) (*chart.Chart, error) {
 	case Agents:
 		return charts.Load(charts.Agents, r.Version)
 	}
+	if cache == "" && r.remote() {
+		dir, err := os.MkdirTemp("", "shakedown-charts-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		cache = dir
+	}
 	path, err := r.locate(ctx, cache)
 	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", r, err)
+		return nil, fmt.Errorf("chart %s: %w%s", r, err, r.hint(err))
 	}
 	c, err := loader.Load(path)
 	if err != nil {
@@ -81,7 +92,7 @@ func (r Ref) check(c *chart.Chart) error {
 }
 
 func (r Ref) locate(ctx context.Context, cache string) (string, error) {
-	if !strings.Contains(r.Chart, "://") {
+	if !r.remote() {
 		if _, err := os.Stat(r.Chart); err != nil {
 			return "", fmt.Errorf("%w (want standin, a folder, an archive, https://REPOSITORY#NAME or oci://…)", err)
 		}
@@ -93,7 +104,11 @@ func (r Ref) locate(ctx context.Context, cache string) (string, error) {
 	settings := cli.New()
 	settings.RepositoryCache, settings.ContentCache = cache, cache
 	install := action.NewInstall(new(action.Configuration))
-	client, err := registry.NewClient(registry.ClientOptWriter(io.Discard), registry.ClientOptCredentialsFile(settings.RegistryConfig))
+	opts := []registry.ClientOption{registry.ClientOptWriter(io.Discard), registry.ClientOptCredentialsFile(settings.RegistryConfig)}
+	if r.loopback() {
+		opts, install.PlainHTTP = append(opts, registry.ClientOptPlainHTTP()), true
+	}
+	client, err := registry.NewClient(opts...)
 	if err != nil {
 		return "", err
 	}
@@ -108,4 +123,35 @@ func (r Ref) locate(ctx context.Context, cache string) (string, error) {
 		return "", err
 	}
 	return install.LocateChart(name, settings)
+}
+
+func (r Ref) remote() bool { return strings.Contains(r.Chart, "://") }
+
+// loopback tells whether the registry is on this machine, where it has no certificate, as Docker has it too.
+func (r Ref) loopback() bool {
+	u, err := url.Parse(r.Chart)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// hint says what to do about a chart that cannot be fetched, as far as it can be told.
+func (r Ref) hint(err error) string {
+	text := strings.ToLower(err.Error())
+	var dns *net.DNSError
+	switch {
+	case strings.HasPrefix(r.Chart, "http") && !strings.Contains(r.Chart, "#") && !strings.HasSuffix(r.Chart, ".tgz"):
+		return " (of a repository, say which chart: " + r.Chart + "#NAME)"
+	case errors.As(err, &dns):
+		return " (is the host's name right, and does this machine reach it? A folder or an archive needs no network)"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return " (nothing listens there)"
+	case strings.Contains(text, "401"), strings.Contains(text, "403"), strings.Contains(text, "unauthorized"), strings.Contains(text, "denied"):
+		return " (log in first: helm registry login HOST)"
+	case strings.Contains(text, "not found"), strings.Contains(text, "404"), strings.Contains(text, "no chart"):
+		return " (is there such a chart, and such a version of it? helm search repo, or helm show chart, tell)"
+	}
+	return ""
 }

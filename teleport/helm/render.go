@@ -37,13 +37,24 @@ func Render(c *chart.Chart, name, namespace, kubeVersion string, values Values) 
 	release := common.ReleaseOptions{Name: name, Namespace: namespace, Revision: 1, IsInstall: true}
 	all, err := util.ToRenderValues(c, values, release, caps)
 	if err != nil {
-		return nil, fmt.Errorf("values of %s: %w", c.Name(), err)
+		return nil, fmt.Errorf("values of %s: %w%s", c.Name(), err, valueHint(err))
 	}
 	files, err := engine.Render(c, all)
 	if err != nil {
-		return nil, fmt.Errorf("render %s: %w", c.Name(), err)
+		return nil, fmt.Errorf("render %s: %w%s", c.Name(), err, valueHint(err))
 	}
 	return objects(files)
+}
+
+// valueHint says what to do about a chart that wants other values.
+func valueHint(err error) string {
+	text := strings.ToLower(err.Error())
+	for _, sign := range []string{"is required", "must be", "required", "don't meet the specifications", "execution error"} {
+		if strings.Contains(text, sign) {
+			return " (the chart wants it among its values: give it in spec.teleport.from.values; helm show values tells what there is)"
+		}
+	}
+	return ""
 }
 
 func objects(files map[string]string) ([]Object, error) {

@@ -94,11 +94,16 @@ func (c *Client) hint(e *OpenError, t Target) string {
 	case history.PhaseResolve:
 		return "the name is not known: is the proxy Service installed, and does this dialer use the cluster's DNS?"
 	case history.PhaseConnect:
+		if e.Cut == history.CutTimeout {
+			return "nobody answers there, not even with a refusal: does a NetworkPolicy or firewall keep 3080 (443 at the Service) shut, or is the pod's node gone?"
+		}
 		if e.Cut == history.CutConnect {
 			return "nothing listens there: proxies listen on 3080 in their pod and on 443 at the Service; 3023 only in proxyListenerMode separate"
 		}
 	case history.PhaseTLS:
-		return tlsHint(e.Err)
+		if hint := tlsHint(e.Err); hint != "" {
+			return hint
+		}
 	case history.PhaseSSHProxy:
 		if e.Cut == history.CutDenied {
 			return fmt.Sprintf("the proxy does not know the authority that signed %s: was the identity signed by another cluster than %s?", c.opts.Identity.User, c.opts.Identity.Cluster)
@@ -116,7 +121,18 @@ func (c *Client) hint(e *OpenError, t Target) string {
 			return "the proxy routed to the node, but its tunnel or process ended before it answered"
 		}
 	}
-	return ""
+	return closedHint(e)
+}
+
+// closedHint explains a connection that was closed without a word, which would else be told as EOF alone.
+func closedHint(e *OpenError) string {
+	switch {
+	case e.Reason != "" || e.Cut != history.CutEOF && e.Cut != history.CutReset:
+		return ""
+	case e.Phase == history.PhaseShell:
+		return "the node closed the session before its shell answered: has it lost its auth, or is it stopping?"
+	}
+	return "the other side closed the connection without a word: is it stopping, or no Teleport proxy at all?"
 }
 
 func tlsHint(err error) string {

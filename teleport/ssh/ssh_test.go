@@ -167,6 +167,33 @@ func closedPort(t *testing.T) string {
 	return ln.Addr().String()
 }
 
+// hangsUp accepts connections, waits for the first words and closes.
+func hangsUp(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4096))
+			c.Close()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// noAnswer dials as into a port whose packets are dropped.
+func noAnswer(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
 func TestOpenErrors(t *testing.T) {
 	s := start(t)
 	other, err := sshtest.NewAuthority("other.example.com")
@@ -190,6 +217,9 @@ func TestOpenErrors(t *testing.T) {
 		{"the name is unknown", client(t, s.Authority, func(o *ssh.Options) { o.Dial = unknownName }), ssh.Proxy{Address: "proxy.invalid:443"}, node, nil, history.PhaseResolve, history.CutProtocol, "not known"},
 		{"the peer is silent", client(t, s.Authority, short), ssh.Proxy{Address: silent(t)}, node, nil, history.PhaseTLS, history.CutTimeout, "deadline"},
 		{"a silent SSH port", client(t, s.Authority, short), ssh.Proxy{Address: silent(t), Separate: true}, node, nil, history.PhaseSSHProxy, history.CutTimeout, "deadline"},
+		{"the port is kept shut", client(t, s.Authority, func(o *ssh.Options) { o.Timeout, o.Dial = 50*time.Millisecond, noAnswer }), ssh.Proxy{Address: "10.0.0.1:3080"}, node, nil, history.PhaseConnect, history.CutTimeout, "NetworkPolicy"},
+		{"the peer hangs up on TLS", client(t, s.Authority, nil), ssh.Proxy{Address: hangsUp(t)}, node, nil, history.PhaseTLS, history.CutEOF, "closed the connection without a word"},
+		{"the peer hangs up on SSH", client(t, s.Authority, nil), ssh.Proxy{Address: hangsUp(t), Separate: true}, node, nil, history.PhaseSSHProxy, history.CutEOF, "closed the connection without a word"},
 		{"the port does not speak TLS", client(t, s.Authority, nil), ssh.Proxy{Address: s.Separate}, node, nil, history.PhaseTLS, history.CutProtocol, "tls"},
 		{"the proxy shows another name", client(t, s.Authority, nil), ssh.Proxy{Address: s.Address, Name: "10.0.0.1"}, node, nil, history.PhaseSSHProxy, history.CutProtocol, "its certificate is for localhost"},
 		{"the proxy is of another cluster", client(t, other, nil), ssh.Proxy{Address: s.Address}, node, nil, history.PhaseSSHProxy, history.CutProtocol, "not an authority of cluster other.example.com"},
