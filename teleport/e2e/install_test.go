@@ -47,6 +47,7 @@ func TestE2EInstall(t *testing.T) {
 	proxies := w.pods(t, pods.Proxy)
 	sid := w.sessions(t, client, proxies, nodes)
 	w.metrics(t, proxies)
+	w.prometheus(t, proxies)
 	w.recording(t, wallet, sid)
 	w.kubernetes(t, wallet.Get("load-1"), proxies[0])
 	w.probe(t, client, proxies[1], nodes[0])
