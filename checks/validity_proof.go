@@ -207,7 +207,8 @@ func controlClean(m *Measures) (bool, string) {
 
 // controlSlow is from which answer of the control arm on the machine or the network did not have the time for what is
 // tested either, beyond what its median takes: where nothing else ran on two cores the slowest of 180 took 21 ms, and
-// while compilers ran beside it, 430 to 560 ms in the very seconds in which openings took three.
+// while compilers ran beside it, 430 to 560 ms in the very seconds in which openings took three. A scenario that allows
+// the generator more than that allows it here too.
 const controlSlow = 300 * time.Millisecond
 
 func controlQuick(m *Measures) (bool, string) {
@@ -226,7 +227,7 @@ func controlQuick(m *Measures) (bool, string) {
 		return true, "no answer to look at"
 	}
 	slices.Sort(took)
-	if bound := controlSlow + 2*took[len(took)/2]; worst.took > bound {
+	if bound := max(controlSlow, m.Start.Bounds.LateP99) + 2*took[len(took)/2]; worst.took > bound {
 		return false, fmt.Sprintf("a session beside Teleport waited %s for a line at %s, %s is allowed: the machine or its network was busy with something else", worst.took.Round(time.Millisecond), clock(worst.at), bound.Round(time.Millisecond))
 	}
 	return true, fmt.Sprintf("the slowest of %d took %s", len(took), worst.took.Round(time.Millisecond))

@@ -114,29 +114,20 @@ func (s Session) only(has []string) Session {
 	if s.Protocol == "spdy" {
 		out.Protocol = s.Protocol
 	}
+	fields := map[string]func(){
+		"length":    func() { out.Length = s.Length },
+		"pace":      func() { out.Pace = s.Pace },
+		"lineBytes": func() { out.LineBytes = s.LineBytes },
+		"rate":      func() { out.Rate = s.Rate },
+		"size":      func() { out.Size = s.Size },
+		"direction": func() { out.Direction = s.Direction },
+		"command":   func() { out.Command = s.Command },
+		"exit":      func() { out.Exit = s.Exit },
+		"channels":  func() { out.Channels = s.Channels },
+		"script":    func() { out.Script = s.Script },
+	}
 	for _, name := range has {
-		switch name {
-		case "length":
-			out.Length = s.Length
-		case "pace":
-			out.Pace = s.Pace
-		case "lineBytes":
-			out.LineBytes = s.LineBytes
-		case "rate":
-			out.Rate = s.Rate
-		case "size":
-			out.Size = s.Size
-		case "direction":
-			out.Direction = s.Direction
-		case "command":
-			out.Command = s.Command
-		case "exit":
-			out.Exit = s.Exit
-		case "channels":
-			out.Channels = s.Channels
-		case "script":
-			out.Script = s.Script
-		}
+		fields[name]()
 	}
 	return out
 }
