@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +20,7 @@ import (
 
 	"shakedown.dev/shakedown/clusters"
 	"shakedown.dev/shakedown/clusters/embedded"
+	"shakedown.dev/shakedown/internal/exit"
 	"shakedown.dev/shakedown/undo"
 )
 
@@ -28,23 +30,67 @@ const breaking = `timeline=[{name: hold, wait: 5s}, ` +
 	`{name: taint, do: {nodeTaint: {select: {node: {name: node1}, count: 1}, effect: NoSchedule}}}, ` +
 	`{name: away, do: {apiServerOutage: {for: 8s}}}, {name: tail, wait: 10s}]`
 
-// steps are the lines of the undo log of such a run, without its head.
-var steps = []string{"cordon intended", "cordon made", "taint intended", "taint made", "API server to be stopped", "API server stopped", "API server back", "taint gone", "cordon gone"}
+// step is a line of the undo log.
+type step struct {
+	what  string // of the change, its beginning
+	state undo.State
+}
 
 // stopped is the step at which the API server is away.
-const stopped = 5
+var stopped = step{"stop the API server", undo.Made}
+
+// walk are the lines of the log of such a run, in their order. A taint asks for a place to prove that it bites.
+func walk() (out []step) {
+	for _, what := range []string{"cordon node1", "taint node1", "ask for a place"} {
+		out = append(out, step{what, undo.Intended}, step{what, undo.Made})
+	}
+	out = append(out, step{"ask for a place", undo.Undone}, step{stopped.what, undo.Intended})
+	for _, what := range []string{stopped.what, "taint node1", "cordon node1"} {
+		if what == stopped.what {
+			out = append(out, stopped)
+		}
+		out = append(out, step{what, undo.Undone})
+	}
+	return out
+}
+
+// reached says whether the log has the step.
+func (s step) reached(log []byte) bool {
+	changes := map[int]string{}
+	for raw := range bytes.Lines(log) {
+		var line struct {
+			ID     int
+			State  undo.State
+			Change undo.Change
+		}
+		if json.Unmarshal(raw, &line) != nil {
+			continue // not whole yet
+		}
+		if line.Change.What != "" {
+			changes[line.ID] = line.Change.What
+		}
+		if strings.HasPrefix(changes[line.ID], s.what) && line.State == s.state {
+			return true
+		}
+	}
+	return false
+}
 
 // TestE2EKilledRunIsHealed kills the runner at each step of its undo log, as nothing can be caught, and lets the
 // command line heal what it left.
 func TestE2EKilledRunIsHealed(t *testing.T) {
-	for i, step := range steps {
-		t.Run(strings.ReplaceAll(step, " ", "-"), func(t *testing.T) {
-			if !long() && i != stopped {
+	for _, s := range walk() {
+		t.Run(strings.ReplaceAll(s.what, " ", "-")+"-"+string(s.state), func(t *testing.T) {
+			if !long() && s != stopped {
 				t.Skip(longEnv + " is not set: only the hardest step is tried")
 			}
 			r := startRunner(t)
 			before := r.snapshot(t)
-			r.killAt(t, i+1)
+			r.await(t, s)
+			if err := r.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = r.cmd.Wait()
 			if out, err := r.shakedown(t, "heal", r.folder); err != nil {
 				t.Fatalf("heal: %v\n%s", err, out)
 			}
@@ -52,6 +98,44 @@ func TestE2EKilledRunIsHealed(t *testing.T) {
 			if out, err := r.shakedown(t, "heal", r.folder); err != nil || !strings.Contains(out, "Nothing to heal") {
 				t.Errorf("healed once more: %v\n%s", err, out)
 			}
+		})
+	}
+}
+
+// TestE2EInterruptedRunHeals: the first Ctrl-C heals and reports what there is, the second leaves the report out.
+func TestE2EInterruptedRunHeals(t *testing.T) {
+	if !long() {
+		t.Skip(longEnv + " is not set")
+	}
+	for _, row := range []struct {
+		why     string
+		signals int
+		verdict bool
+	}{
+		{"the first heals and reports", 1, true},
+		{"the second only heals", 2, false},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			r := startRunner(t)
+			before := r.snapshot(t)
+			r.await(t, step{"taint node1", undo.Made})
+			for range row.signals {
+				if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(50 * time.Millisecond) // or the kernel makes one of them
+			}
+			_ = r.cmd.Wait()
+			if code := r.cmd.ProcessState.ExitCode(); code != int(exit.Interrupted) {
+				t.Errorf("it ended with %d, want %d", code, exit.Interrupted)
+			}
+			if err := there(r.folder, "verdict.json"); (err == nil) != row.verdict {
+				t.Errorf("a verdict is there: %t, want %t", err == nil, row.verdict)
+			}
+			if out, err := r.shakedown(t, "heal", r.folder); err != nil || !strings.Contains(out, "Nothing to heal") {
+				t.Errorf("something was left to heal: %v\n%s", err, out)
+			}
+			r.sameAs(t, before)
 		})
 	}
 }
@@ -131,24 +215,19 @@ func (r *runner) end(t *testing.T) {
 	}
 }
 
-// killAt kills the runner as soon as the undo log has so many lines after its head.
-func (r *runner) killAt(t *testing.T, lines int) {
+// await returns as soon as the undo log has the step.
+func (r *runner) await(t *testing.T, s step) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
-		text, err := os.ReadFile(filepath.Join(r.folder, undo.FileName))
+		log, err := os.ReadFile(filepath.Join(r.folder, undo.FileName))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := bytes.Count(text, []byte("\n")) - 1; n >= lines {
-			if err := r.cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			_ = r.cmd.Wait()
-			t.Logf("killed at %d lines:\n%s", n, text)
+		if s.reached(log) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the undo log never had %d lines:\n%s", lines, text)
+			t.Fatalf("the undo log never had %+v:\n%s", s, log)
 		}
 	}
 }
