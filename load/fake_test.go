@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -82,6 +83,7 @@ const (
 	halfOpen  trouble = "half-open"  // the peer is gone, without a FIN
 	pause     trouble = "pause"      // nothing passes for a while, not even keep-alives
 	freeze    trouble = "freeze"     // keep-alives are answered, the terminal is not, for a while
+	clogs     trouble = "clogs"      // keep-alives are answered, but nothing that is typed is read, for a while
 	quits     trouble = "quits"      // the program exits by itself
 	badStatus trouble = "bad-status" // the program ends when told to, with another status
 	killed    trouble = "killed"     // the program is killed by a signal
@@ -96,7 +98,8 @@ const (
 type fate struct {
 	what    trouble
 	at      time.Duration // after the far side was ready
-	lasting time.Duration // of pause and freeze
+	lasting time.Duration // of pause, freeze and clogs
+	full    bool          // of half-open: what is typed is not even taken by our own side's buffers
 	latency time.Duration
 }
 
@@ -131,7 +134,7 @@ func (f *fakeSystem) open(ctx context.Context, _ route, _ launch) (link, error) 
 // fakeLink is one session of the fake system.
 type fakeLink struct {
 	fate  fate
-	ready time.Time // when the far side became ready
+	ready atomic.Pointer[time.Time] // when the far side became ready; nil: not yet
 	out   chan []byte
 	in    chan typed
 	rest  []byte
@@ -157,10 +160,11 @@ func (l *fakeLink) over(e ended) {
 
 // struck says whether the trouble is in force.
 func (l *fakeLink) struck(what trouble) bool {
-	if l.fate.what != what || l.ready.IsZero() {
+	ready := l.ready.Load()
+	if l.fate.what != what || ready == nil {
 		return false
 	}
-	since := time.Since(l.ready)
+	since := time.Since(*ready)
 	return since >= l.fate.at && (l.fate.lasting == 0 || since < l.fate.at+l.fate.lasting)
 }
 
@@ -175,7 +179,7 @@ func (l *fakeLink) hold(whats ...trouble) bool {
 			select {
 			case <-l.gone:
 				return false
-			case <-time.After(time.Until(l.ready.Add(l.fate.at + l.fate.lasting))):
+			case <-time.After(time.Until(l.ready.Load().Add(l.fate.at + l.fate.lasting))):
 			}
 		}
 	}
@@ -196,6 +200,9 @@ func (l *fakeLink) Read(p []byte) (int, error) {
 }
 
 func (l *fakeLink) Write(p []byte) (int, error) {
+	if !l.hold(clogs) || l.fate.full && !l.hold(halfOpen) {
+		return 0, io.ErrClosedPipe
+	}
 	l.in <- typed{bytes.Clone(p), time.Now().Add(l.fate.latency)}
 	return len(p), nil
 }
@@ -249,7 +256,8 @@ func (l *fakeLink) begin(typed []byte) {
 		return
 	}
 	l.say(typed) // a terminal echoes at first
-	l.ready = time.Now()
+	now := time.Now()
+	l.ready.Store(&now)
 	if l.fate.at > 0 {
 		go l.befall()
 	}

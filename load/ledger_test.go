@@ -64,7 +64,7 @@ func truth(f fate, length, until time.Duration) want {
 		if f.lasting > k {
 			return want{class: history.Dropped, cut: history.CutKeepalive}
 		}
-	case freeze:
+	case freeze, clogs:
 		if f.lasting > stall {
 			return want{class: history.Stalled}
 		}
@@ -76,20 +76,21 @@ func drawFate(t *rapid.T, n int) fate {
 	label := func(s string) string { return fmt.Sprint(s, n) }
 	f := fate{
 		what: rapid.SampledFrom([]trouble{
-			fine, fine, reset, eof, channel, message, halfOpen, pause, freeze, quits, badStatus, killed, corrupts, swallows, refuses, mute, files,
+			fine, fine, reset, eof, channel, message, halfOpen, pause, freeze, clogs, quits, badStatus, killed, corrupts, swallows, refuses, mute, files,
 		}).Draw(t, label("what")),
 		latency: time.Duration(rapid.Int64Range(0, int64(80*time.Millisecond)).Draw(t, label("latency"))),
 		at:      time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(40*time.Second)).Draw(t, label("at"))),
 	}
 	long := rapid.Bool().Draw(t, label("long"))
+	f.full = f.what == halfOpen && long
 	switch {
 	case f.what == pause && long:
 		f.lasting = 2*k + margin
 	case f.what == pause:
 		f.lasting = k - margin
-	case f.what == freeze && long:
+	case (f.what == freeze || f.what == clogs) && long:
 		f.lasting = stall + maxPace + margin
-	case f.what == freeze:
+	case f.what == freeze, f.what == clogs:
 		f.lasting = stall - margin
 	}
 	return f
@@ -160,7 +161,7 @@ func compare(s history.Session, l *fakeLink, length, runs time.Duration) string 
 	if s.Open == 0 && near(runs, 5*time.Second) {
 		return ""
 	}
-	if (f.what == freeze || f.what == pause) && f.at < length && length < until && f.at+f.lasting+margin > until {
+	if (f.what == freeze || f.what == clogs || f.what == pause) && f.at < length && length < until && f.at+f.lasting+margin > until {
 		return "" // its script was over and it was still open: it depends on whether a line was owed
 	}
 	w := truth(f, length, until)

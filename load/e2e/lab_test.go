@@ -23,9 +23,15 @@ import (
 	"shakedown.dev/shakedown/teleport/tctl"
 )
 
+// programsEnv names a folder with the programs teleport and tctl, to try real ones instead of the stand-in.
+const programsEnv = "SHAKEDOWN_TELEPORT_PROGRAMS"
+
 // programs builds the stand-in and names it as the programs it stands in for.
 func programs(t testing.TB) string {
 	t.Helper()
+	if folder := os.Getenv(programsEnv); folder != "" {
+		return folder
+	}
 	folder := t.TempDir()
 	build := exec.Command("go", "build", "-o", filepath.Join(folder, "standin"), "shakedown.dev/shakedown/standin/cmd/standin")
 	if out, err := build.CombinedOutput(); err != nil {
