@@ -120,7 +120,8 @@ type Facts struct {
 	APIServer   string    `json:"apiServer"`         // URL that works from this machine
 	PodCIDR     string    `json:"podCIDR,omitempty"`
 	ServiceCIDR string    `json:"serviceCIDR,omitempty"`
-	DNS         string    `json:"dns,omitempty"` // address of the cluster's DNS
+	DNS         string    `json:"dns,omitempty"`   // address of the cluster's DNS
+	Reach       string    `json:"reach,omitempty"` // how pods are reached, where there are several ways: direct, port-forward; empty: not known yet
 	Nodes       []Node    `json:"nodes"`
 	Limits      Limits    `json:"limits"`
 }

@@ -11,7 +11,7 @@ import (
 
 // Facts are what the API says. Whether limits hold is for the cluster's owner to know; a cluster is expected to.
 func (c *Cluster) Facts(ctx context.Context) (clusters.Facts, error) {
-	f := clusters.Facts{Provider: ProviderName, Name: c.context, Version: c.version, APIServer: c.config.Host, Limits: clusters.Limits{Hold: true}}
+	f := clusters.Facts{Provider: ProviderName, Name: c.context, Version: c.version, APIServer: c.config.Host, Reach: c.way.String(), Limits: clusters.Limits{Hold: true}}
 	list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return f, err

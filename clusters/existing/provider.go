@@ -1,6 +1,7 @@
 // Package existing works on a cluster that somebody else made, by its kubeconfig. It makes no cluster and takes none
 // down. Load reaches pods from here if they can be reached (a VPN, a flat network); else each connection is a
 // port-forward of its own through the API server, which costs that server work and lives no longer than it does.
+// Which of the two it is holds for a whole run and is one of its facts. Addresses are known from a watch.
 package existing
 
 import (
@@ -10,8 +11,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
@@ -31,11 +34,15 @@ type Provider struct {
 	Kubeconfig string // path; empty: $KUBECONFIG, or ~/.kube/config
 	Context    string // never the current one by itself: it must be named
 	Log        *slog.Logger
+
+	mu sync.Mutex
+	up []*Cluster // whose watches go on
 }
 
 var _ clusters.Provider = (*Provider)(nil)
 
-// Up reaches the cluster. Images are not ours to bring: its nodes pull their own.
+// Up reaches the cluster and watches who has which address in it, until Down. Images are not ours to bring: its nodes
+// pull their own.
 func (p *Provider) Up(ctx context.Context, spec clusters.Spec) (clusters.Cluster, error) {
 	if len(spec.Images) > 0 {
 		return nil, exit.With(exit.Usage, fmt.Errorf("image %s: the nodes of an existing cluster pull their images themselves; push it to a registry that they reach, and name that in the chart's values", spec.Images[0].Name))
@@ -58,11 +65,27 @@ func (p *Provider) Up(ctx context.Context, spec clusters.Spec) (clusters.Cluster
 	if err != nil {
 		return nil, exit.With(exit.Usage, fmt.Errorf("kubeconfig, context %s: %w", p.Context, err))
 	}
-	c := &Cluster{context: p.Context, config: config, file: loader}
+	c := &Cluster{context: p.Context, config: config, file: loader, way: newWay(), direct: new(net.Dialer).DialContext}
 	if c.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	return c, c.answers(ctx)
+	if err := c.answers(ctx); err != nil {
+		return nil, err
+	}
+	if c.cache, err = watch(ctx, c.client, p.log()); err != nil {
+		return nil, &clusters.NameError{Name: c.context, Err: err}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.up = append(p.up, c)
+	return c, nil
+}
+
+func (p *Provider) log() *slog.Logger {
+	if p.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return p.Log
 }
 
 // answers is nil if the API server does.
@@ -80,8 +103,16 @@ func (c *Cluster) answers(ctx context.Context) error {
 	return nil
 }
 
-// Down does nothing: the cluster is not ours.
-func (p *Provider) Down(context.Context, string) error { return nil }
+// Down ends the watches, and nothing else: the cluster is not ours. Who holds a Cluster connects with it no more.
+func (p *Provider) Down(context.Context, string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.up {
+		c.cache.stop()
+	}
+	p.up = nil
+	return nil
+}
 
 // List is empty: none is ours.
 func (p *Provider) List(context.Context) ([]clusters.Cluster, error) { return nil, nil }
@@ -93,7 +124,9 @@ type Cluster struct {
 	config  *rest.Config
 	file    clientcmd.ClientConfig
 	client  kubernetes.Interface
-	way     way
+	cache   *cache
+	way     *way
+	direct  func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 var _ clusters.Cluster = (*Cluster)(nil)
