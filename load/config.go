@@ -29,9 +29,6 @@ type Config struct {
 	// Users carry the load: session n goes as Users[Drawn.User].
 	Users []*identity.Identity
 	Dial  ssh.DialFunc // nil: a net.Dialer, from several addresses where ports run out; in a cluster its DialContext
-	// ThroughService dials Targets.Service instead of a pod chosen here. Which pod carries a session is then not
-	// known (ProxyHow "service"), so losses are harder to attribute.
-	ThroughService bool
 	// RecordingMode is the cluster's: node, node-sync, proxy, proxy-sync or off; empty: the plan's, or else node.
 	RecordingMode string
 	// CanaryUser opens the canaries through each proxy pod; nil: Users[0].
@@ -48,7 +45,7 @@ type Targets interface {
 	// Proxies are the proxy pods that run and have an address, ready or not: canaries go to all of them, sessions
 	// to the ready ones.
 	Proxies() []Proxy
-	// Service is the proxies' Service; only asked with Config.ThroughService.
+	// Service is the proxies' Service, for streams that go through it.
 	Service() Proxy
 	// Agents are the nodes that can be dialled through a proxy.
 	Agents() []history.Agent

@@ -66,7 +66,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg.Dial = newSpreader().DialContext
 	}
 	e := newEngine(cfg)
-	ssh, err := newSSHOpener(cfg.Users, cfg.Dial, e.longestTimeout(), e.forwardAgent())
+	ssh, err := newSSHOpener(cfg, e.longestTimeout(), e.forwardAgent())
 	if err != nil {
 		return nil, err
 	}
@@ -218,11 +218,4 @@ func (e *Engine) userName(n int) string {
 		return id.User
 	}
 	return ""
-}
-
-func (e *Engine) proxyHow() string {
-	if e.cfg.ThroughService {
-		return "service"
-	}
-	return "dialled"
 }

@@ -52,10 +52,11 @@ type fixed struct {
 	agents   []history.Agent
 	pods     []KubePod
 	controls []Control
+	service  Proxy
 }
 
 func (f fixed) Proxies() []Proxy        { return f.proxies }
-func (f fixed) Service() Proxy          { return Proxy{} }
+func (f fixed) Service() Proxy          { return f.service }
 func (f fixed) Agents() []history.Agent { return f.agents }
 func (f fixed) KubePods() []KubePod     { return f.pods }
 func (f fixed) Controls() []Control     { return f.controls }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -152,7 +153,7 @@ func (s *session) about() history.Session {
 	session := s.drawn.Session
 	out := history.Session{
 		ID: s.id, Stream: s.stream.plan.Name, Type: session.Kind, Behaviour: session.Behaviour,
-		User: s.e.userName(s.to.User), Due: s.due, Proxy: s.to.Proxy.Pod, ProxyHow: s.e.proxyHow(),
+		User: s.e.userName(s.to.User), Due: s.due, Proxy: s.to.Proxy.Pod, ProxyHow: cmp.Or(s.via, viaDialled),
 		Agent: s.to.Node, ServerSession: s.server, Recorded: s.recorded(),
 	}
 	if s.to.Pod.Target.Pod != "" {

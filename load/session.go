@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ type session struct {
 	id     string
 	on     *bundle // the connection that it shares; nil: it has one of its own
 	to     route
+	via    string // how the proxy is known, if it was not dialled by its own address
 	first  string // what is typed to make the far side ready
 
 	due, start, open time.Duration
@@ -95,6 +97,7 @@ func (s *session) dial(ctx context.Context) {
 	defer s.mu.Unlock()
 	now := s.now()
 	s.link, s.heard, s.first = l, now, first
+	s.findProxy()
 	s.until = s.start + s.drawn.Session.Timeout.Duration()
 	if !s.how.terminal {
 		s.begin(now)
@@ -110,6 +113,29 @@ func (s *session) dial(ctx context.Context) {
 		s.write([]byte(first))
 	}
 	s.plan()
+}
+
+// How the pod of a session is known, as history.Session.ProxyHow has it.
+const (
+	viaDialled = "dialled" // its own address was dialled
+	viaService = "service" // only the Service is known
+	viaServer  = "server"  // the proxy behind the Service said so, by the names in its host certificate
+)
+
+// findProxy finds out which pod is behind the Service: a proxy's host certificate has its host name, which in a
+// cluster is the pod's.
+func (s *session) findProxy() {
+	l, ok := s.link.(interface{ ProxyNames() []string })
+	if s.via != viaService || !ok {
+		return
+	}
+	names := l.ProxyNames()
+	for _, p := range s.e.cfg.Targets.Proxies() {
+		if slices.ContainsFunc(names, func(name string) bool { return name == p.Pod.Name || strings.HasPrefix(name, p.Pod.Name+".") }) {
+			s.to.Proxy.Pod, s.via = p.Pod, viaServer
+			return
+		}
+	}
 }
 
 // begin makes the session open: the far side has answered.

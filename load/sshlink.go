@@ -4,21 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
 	"shakedown.dev/shakedown/history"
-	"shakedown.dev/shakedown/teleport/identity"
+	"shakedown.dev/shakedown/scenarios"
 	"shakedown.dev/shakedown/teleport/ssh"
 )
 
 // sshOpener opens SSH sessions, with one client for each user.
 type sshOpener struct{ clients []*ssh.Client }
 
-func newSSHOpener(users []*identity.Identity, dial ssh.DialFunc, timeout time.Duration, agent bool) (*sshOpener, error) {
+func newSSHOpener(cfg Config, timeout time.Duration, agent bool) (*sshOpener, error) {
 	o := &sshOpener{}
-	for _, id := range users {
-		c, err := ssh.New(ssh.Options{Dial: dial, Identity: id, ForwardAgent: agent, Timeout: timeout})
+	through := slices.ContainsFunc(cfg.Plan.Streams, func(s scenarios.StreamPlan) bool { return s.Through == scenarios.ThroughService })
+	for _, id := range cfg.Users {
+		c, err := ssh.New(ssh.Options{Dial: cfg.Dial, Identity: id, ForwardAgent: agent, Timeout: timeout, KeepNames: through})
 		if err != nil {
 			return nil, fmt.Errorf("user %s: %w", id.User, err)
 		}
@@ -58,6 +60,8 @@ func (l sshLink) Ping(ctx context.Context) error {
 func (l sshLink) Addresses() (local, remote string) {
 	return l.Conn().LocalAddr().String(), l.Conn().RemoteAddr().String()
 }
+
+func (l sshLink) ProxyNames() []string { return l.Conn().ProxyNames() }
 
 func (l sshLink) ServerSession() string { return l.ServerID() }
 

@@ -117,7 +117,7 @@ func (s *stream) begin(all []*session, now time.Duration) {
 	err := all[0].route()
 	for _, x := range all {
 		x.start = max(now, 1) // 0 means never
-		x.to = all[0].to
+		x.to, x.via = all[0].to, all[0].via
 		s.started.Add(1)
 		e.ledger.began(now - x.due)
 		x.entry = timers.Entry{Do: func() { go x.act() }}
@@ -136,10 +136,10 @@ const routeStream = 2
 
 // route picks the way: the node by the plan's draw, the proxy pod as kube-proxy would, any ready one alike.
 func (x *session) route() error {
-	e, t := x.e, x.e.cfg.Targets
+	t := x.e.cfg.Targets
 	rng := rand.New(rand.NewPCG(x.drawn.Seed, routeStream))
-	if e.cfg.ThroughService {
-		x.to.Proxy = t.Service()
+	if x.stream.plan.Through == scenarios.ThroughService {
+		x.to.Proxy, x.via = t.Service(), viaService
 	} else if p, ok := pick(ready(t.Proxies()), rng.Float64()); ok {
 		x.to.Proxy = p
 	} else {

@@ -22,8 +22,12 @@ func (d *decoder) stream(n *yaml.Node) Stream {
 			s.Mix = append(s.Mix, d.weighted(n))
 		})),
 		required("arrival", d.arrival(&s.Arrival)),
+		optional("through", d.choice(&s.Through, "pod", ThroughService)),
 		optional("start", d.span(&s.Start)),
 		optional("for", d.positive(&s.For)))
+	if s.Through == "pod" {
+		s.Through = "" // as where nothing is said
+	}
 	if n.Kind == yaml.MappingNode && (len(s.Mix) == 0 || (single && len(s.Mix) > 1)) {
 		d.reportf(n, "a stream needs either session or mix")
 	}

@@ -63,7 +63,11 @@ func (r Release) String() string {
 func (t *printer) load(p *Plan) {
 	t.linef(0, "load")
 	for i, s := range p.Streams {
-		t.linef(1, "%d. %s: %s", i+1, s.Name, s.Arrival)
+		through := ""
+		if s.Through != "" {
+			through = ", through the Service"
+		}
+		t.linef(1, "%d. %s: %s%s", i+1, s.Name, s.Arrival, through)
 		total := 0
 		for _, m := range s.Mix {
 			total += m.Weight

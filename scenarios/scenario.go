@@ -72,10 +72,14 @@ type Stream struct {
 	Name    string     `json:"name"`
 	Mix     []Weighted `json:"mix"`
 	Arrival Arrival    `json:"arrival"`
-	Start   Span       `json:"start,omitempty"` // after the timeline's start
-	For     Span       `json:"for,omitempty"`   // 0: until the timeline has ended
+	Through string     `json:"through,omitempty"` // ThroughService, or empty: a pod chosen for each session
+	Start   Span       `json:"start,omitempty"`   // after the timeline's start
+	For     Span       `json:"for,omitempty"`     // 0: until the timeline has ended
 	pos     Position
 }
+
+// ThroughService is for streams that dial the proxies' Service as users do, instead of a pod by its own address.
+const ThroughService = "service"
 
 // Weighted is a session with its share in a mix.
 type Weighted struct {

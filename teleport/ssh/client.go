@@ -38,8 +38,10 @@ type Options struct {
 	WebCAs *x509.CertPool
 	// ForwardAgent offers an agent with the identity's key to the proxy, which modes proxy and proxy-sync need.
 	ForwardAgent bool
-	Timeout      time.Duration    // of each phase of opening; zero: 30 s
-	Now          func() time.Time // nil: time.Now
+	// KeepNames keeps the names in the proxy's host certificate for Conn.ProxyNames.
+	KeepNames bool
+	Timeout   time.Duration    // of each phase of opening; zero: 30 s
+	Now       func() time.Time // nil: time.Now
 }
 
 // Client opens sessions for one identity. It is safe for use by many goroutines and costs nothing to make.

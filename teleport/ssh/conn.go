@@ -23,6 +23,7 @@ type Conn struct {
 	proxy      ssh.Conn // nil when connected directly
 	proxyChans <-chan ssh.NewChannel
 	proxyReqs  <-chan *ssh.Request
+	proxyNames []string    // in the proxy's host certificate, with Options.KeepNames
 	via        ssh.Channel // the channel through the proxy
 	viaReqs    <-chan *ssh.Request
 	agents     bool // agent channels have a goroutine of their own
@@ -47,6 +48,10 @@ const (
 
 // Phases are the phases of opening with their times, in order.
 func (c *Conn) Phases() []history.PhaseTime { return c.phases }
+
+// ProxyNames are the names that the proxy's host certificate is for, with Options.KeepNames: its host UUID and host
+// name among them. Behind a Service they tell which proxy it was.
+func (c *Conn) ProxyNames() []string { return c.proxyNames }
 
 // RemoteAddr is the address that was dialled: a proxy's, or with ConnectDirect a node's.
 func (c *Conn) RemoteAddr() net.Addr { return c.raw.RemoteAddr() }

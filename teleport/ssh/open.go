@@ -46,10 +46,23 @@ func (o *opening) proxy(ctx context.Context, p Proxy) error {
 		}
 	}
 	return o.step(ctx, history.PhaseSSHProxy, o.abort, func(context.Context) (err error) {
-		// The proxy wants any name that the certificate has; the login is the node's business.
-		o.conn.proxy, o.conn.proxyChans, o.conn.proxyReqs, err = ssh.NewClientConn(o.conn.raw, net.JoinHostPort(host, "0"), o.client.config(Target{}))
+		conf := o.client.config(Target{}) // the login is the node's business
+		if o.client.opts.KeepNames {
+			conf.HostKeyCallback = o.keepNames
+		}
+		// The proxy wants any name that the certificate has.
+		o.conn.proxy, o.conn.proxyChans, o.conn.proxyReqs, err = ssh.NewClientConn(o.conn.raw, net.JoinHostPort(host, "0"), conf)
 		return err
 	})
+}
+
+// keepNames checks the host's certificate, and keeps whom it is for.
+func (o *opening) keepNames(addr string, remote net.Addr, key ssh.PublicKey) error {
+	err := o.client.host(addr, remote, key)
+	if cert, ok := key.(*ssh.Certificate); ok && err == nil {
+		o.conn.proxyNames = cert.ValidPrincipals
+	}
+	return err
 }
 
 func (o *opening) tls(ctx context.Context, host string) error {

@@ -47,11 +47,11 @@ type Server struct {
 	shells atomic.Int64
 }
 
-// Start serves on loopback until Close.
-func Start(a *Authority) (*Server, error) {
+// Start serves on loopback until Close. The proxy's certificate is for localhost and for names.
+func Start(a *Authority, names ...string) (*Server, error) {
 	s := &Server{Authority: a, conns: map[net.Conn]bool{}, vias: map[ssh.Channel]bool{}}
 	var err error
-	if s.proxy, err = s.config("localhost", "127.0.0.1"); err != nil {
+	if s.proxy, err = s.config(append([]string{"localhost", "127.0.0.1"}, names...)...); err != nil {
 		return nil, err
 	}
 	if s.node, err = s.config(NodeID, NodeID+"."+a.Cluster); err != nil {
