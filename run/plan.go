@@ -20,6 +20,7 @@ import (
 	"shakedown.dev/shakedown/scenarios"
 	"shakedown.dev/shakedown/teleport/helm"
 	"shakedown.dev/shakedown/teleport/lab"
+	"shakedown.dev/shakedown/teleport/pods"
 )
 
 // changes are the actions of the conductor itself, beside the faults of chaos.
@@ -57,6 +58,11 @@ func MakePlan(ctx context.Context, s *scenarios.Scenario, provider string, seed 
 	components, err := componentsOf(objects)
 	if err != nil {
 		return nil, nil, fmt.Errorf("render teleport.from: %w", err)
+	}
+	if n := first.Teleport.Agents.Pods; n > 0 {
+		// Installed beside the chart, by one that sets no strategy.
+		count := int32(n) //nolint:gosec // bounded by the scenario's language
+		components[pods.Agent] = ofDeployment(appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: &count}})
 	}
 	plan, err := scenarios.NewPlan(s, scenarios.Facts{Provider: provider, Nodes: s.Cluster.Nodes, Components: components}, seed)
 	return plan, defaults, err
