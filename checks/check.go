@@ -64,6 +64,7 @@ func Default() []Check {
 		{"lines intact", linesIntact},
 		{"ready means serving", readyServes},
 		{"serving means ready", servingIsReady},
+		{"registered means reachable", registeredIsReachable},
 		{"pods stop in time", podsStopInTime},
 		{"nothing ends by itself", nothingEndsByItself},
 		{"rollouts succeeded", rolloutsSucceeded},

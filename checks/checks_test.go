@@ -61,6 +61,11 @@ func TestDefaultChecks(t *testing.T) {
 		{"serving means ready", "a pod that is not ready for a short time", steady(unready("proxy-2", 20*sec, 29*sec)), Pass, "no pod that served was kept out"},
 		{"serving means ready", "a pod that a fault acts on", steady(unready("proxy-2", 20*sec, 60*sec), faultOn("freeze", "containerPause", 19*sec, 62*sec, onPod(proxy(2)))), Pass, "no pod that served was kept out"},
 
+		{"registered means reachable", "every agent is reached", killed(), Pass, "no registered agent was out of reach"},
+		{"registered means reachable", "no proxy knows a way to an agent any more", steady(unroute(1, 20*sec, 40*sec)), Fail, "the agent of agent-1 was registered and out of reach: 50 sessions in 19.6s from 20.2s on"},
+		{"registered means reachable", "for a short time", steady(unroute(1, 20*sec, 28*sec)), Pass, "no registered agent was out of reach"},
+		{"registered means reachable", "an agent that was killed meanwhile", steady(unroute(1, 20*sec, 40*sec), faultOn("cut", "nodePartition", 19*sec, 42*sec, onPod(agent(1)))), Pass, "no registered agent was out of reach"},
+
 		{"dead nodes are forgotten", "a node stays listed long after its pod", steady(podGoes(agent(1), 20*sec, 21*sec, sec), listedAt(agent(1), 90*sec, 6*sec)), Fail, "node agent-1 was still listed 1m9s after its pod had gone, 6s is allowed"},
 		{"dead nodes are forgotten", "a node is listed for as long as Teleport does", steady(podGoes(agent(1), 20*sec, 21*sec, sec), listedAt(agent(1), 90*sec, 0)), Pass, "1 nodes whose pods are gone were still listed"},
 
@@ -254,5 +259,16 @@ func listedAt(pod history.PodRef, at, bound time.Duration) func(*world) {
 	return func(w *world) {
 		w.start.Bounds.Listed = bound
 		w.at(at, pod.Name, history.AgentChange{Agent: history.Agent{UUID: "agent-uuid-1", Host: pod.Name, Pod: pod}, State: history.AgentListed})
+	}
+}
+
+// unroute refuses the sessions to an agent that are due then, because no proxy knows a way to it.
+func unroute(i int, from, to time.Duration) func(*world) {
+	return func(w *world) {
+		w.sessions(func(s *history.Session) {
+			if s.Agent.Pod == agent(i) && s.Due >= from && s.Due < to {
+				s.Class, s.Open, s.Failed, s.Cut, s.End, s.Recorded = history.Refused, 0, history.PhaseRoute, history.CutUnrouted, s.Due+sec, false
+			}
+		})
 	}
 }

@@ -41,14 +41,10 @@ var stopped = step{"stop the API server", undo.Made}
 
 // walk are the lines of the log of such a run, in their order. A taint asks for a place to prove that it bites.
 func walk() (out []step) {
-	for _, what := range []string{"cordon node1", "taint node1", "ask for a place"} {
+	for _, what := range []string{"cordon node1", "taint node1", "ask for a place", stopped.what} {
 		out = append(out, step{what, undo.Intended}, step{what, undo.Made})
 	}
-	out = append(out, step{"ask for a place", undo.Undone}, step{stopped.what, undo.Intended})
-	for _, what := range []string{stopped.what, "taint node1", "cordon node1"} {
-		if what == stopped.what {
-			out = append(out, stopped)
-		}
+	for _, what := range []string{stopped.what, "ask for a place", "taint node1", "cordon node1"} {
 		out = append(out, step{what, undo.Undone})
 	}
 	return out

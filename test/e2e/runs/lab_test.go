@@ -29,6 +29,9 @@ import (
 // longEnv asks for every planted fault and for ten steady runs; without it a few of each kind are tried.
 const longEnv = "SHAKEDOWN_LONG"
 
+// keepEnv names a folder in which the run folders stay.
+const keepEnv = "SHAKEDOWN_KEEP_RUNS"
+
 func long() bool { return os.Getenv(longEnv) != "" }
 
 // program finds one of the programs that make build made.
@@ -75,9 +78,13 @@ func (tr trial) conduct(t *testing.T) (run.Result, error) {
 	defer cancel()
 	provider := &seen{Provider: &embedded.Provider{Kubelite: program(t, "kubelite")}}
 	planted := make(chan error, 1)
+	out := os.Getenv(keepEnv)
+	if out == "" {
+		out = t.TempDir()
+	}
 	result, err := run.Run(ctx, run.Options{
 		Scenario: s, Text: tr.text, Seed: tr.seed, ProviderName: "embedded", Tool: "test",
-		Provider: func(string) clusters.Provider { return provider }, Standin: program(t, "standin"), Out: t.TempDir(),
+		Provider: func(string) clusters.Provider { return provider }, Standin: program(t, "standin"), Out: out,
 		Progress: func(s clusters.Step) {
 			switch {
 			case s.State == clusters.StepFailed:

@@ -84,8 +84,8 @@ var byPart = []wrong{
 	{fault: "leak-memory", set: []string{values("proxy.standin.faults", "leak-memory:bytes=2097152"), "timeline[0]={name: hold, wait: 16s}",
 		`expect=[{name: nothing leaks, that: 'metrics("process_resident_memory_bytes").of("proxy").perSession < 524288.0'}]`}, says: "nothing leaks"},
 	{fault: "wrong-host-key", during: plant("auth", 0, "wrong-host-key"), set: []string{
-		"timeline=[{name: hold, wait: 4s}, {name: gone, do: {podDelete: {select: {component: agent, count: 1}, gracePeriod: 0s}}}, {name: later, wait: 16s}]"},
-		says: "host key"},
+		"timeline=[{name: hold, wait: 4s}, {name: gone, do: {podDelete: {select: {component: agent, count: 1}, gracePeriod: 0s}}}, {name: later, wait: 32s}]"},
+		says: "was registered and out of reach"}, // the proxies refuse its tunnel
 }
 
 // together is one run that is told to be wrong in all the ways of some rows at once.

@@ -1,0 +1,79 @@
+package checks
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// An agent finds its first proxy at once and the others within a minute. One that so many sessions found no way to for
+// so long, through whichever proxy, is registered and out of reach.
+const (
+	unreachableFor   = 10 * time.Second
+	unreachableLeast = 3
+)
+
+// unreached is a stretch in which no session was routed to an agent.
+type unreached struct {
+	span
+	sessions int
+	pod      int32
+}
+
+// registeredIsReachable: no agent that nothing was done to was offered by Teleport while no proxy knew a way to it.
+// That it is new explains a session or two, not all of them.
+func registeredIsReachable(m *Measures) []Finding {
+	looked := false
+	var out []Finding
+	for _, sessions := range m.l.byAgent() {
+		looked = true
+		w := m.l.longestUnreached(sessions)
+		if w.sessions < unreachableLeast || w.length() < unreachableFor {
+			continue
+		}
+		out = append(out, Finding{Outcome: Fail, Summary: fmt.Sprintf("the agent of %s was registered and out of reach: %d sessions in %s from %s on found no way to it, through any proxy",
+			podName(m.l.pods[w.pod]), w.sessions, clock(w.length()), clock(w.from))})
+	}
+	if looked && len(out) == 0 {
+		return one(Pass, "no registered agent was out of reach for %s", unreachableFor)
+	}
+	return out
+}
+
+// byAgent are the sessions of each agent whose pod is known, by their start.
+func (l *ledger) byAgent() [][]*session {
+	of := map[int32][]*session{}
+	for i := range l.sessions {
+		if s := &l.sessions[i]; s.agentID != 0 && s.agent >= 0 {
+			of[s.agentID] = append(of[s.agentID], s)
+		}
+	}
+	var out [][]*session
+	for _, id := range slices.Sorted(maps.Keys(of)) {
+		slices.SortFunc(of[id], func(a, b *session) int { return int(max(a.start, a.due) - max(b.start, b.due)) })
+		out = append(out, of[id])
+	}
+	return out
+}
+
+func (l *ledger) longestUnreached(sessions []*session) (longest unreached) {
+	var now unreached
+	for _, s := range sessions {
+		at := max(s.start, s.due)
+		switch {
+		case l.wasRouted(s):
+			now = unreached{}
+		case s.lost < 0 || !l.lost[s.lost].unrouted() || l.lost[s.lost].cause.Found && l.lost[s.lost].cause.group == "":
+			// Refused for another reason, or explained by what was done to the agent or the proxy.
+		case now.sessions == 0:
+			now = unreached{span{at, at}, 1, s.agent}
+		default:
+			now.to, now.sessions = at, now.sessions+1
+		}
+		if now.length() > longest.length() {
+			longest = now
+		}
+	}
+	return longest
+}
