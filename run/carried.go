@@ -42,7 +42,11 @@ func (c *carried) opened(id string, path [2]types.UID) {
 func (c *carried) ended(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, uid := range c.paths[id] {
+	path, open := c.paths[id]
+	if !open {
+		return // it never was; there may not even be a map yet
+	}
+	for _, uid := range path {
 		if c.count[uid]--; c.count[uid] <= 0 {
 			delete(c.count, uid)
 		}

@@ -15,6 +15,7 @@ func TestCarriedCountsOpenSessionsByPod(t *testing.T) {
 		c.tap(history.Event{Data: history.SessionOpened{ID: id, Proxy: history.PodRef{UID: proxy}, Agent: history.Agent{Pod: history.PodRef{UID: agent}}}})
 	}
 	end := func(id string) { c.tap(history.Event{Data: history.Session{ID: id}}) }
+	end("t/0") // the first of all was refused
 	open("t/1", "p1", "a1")
 	open("t/2", "p1", "a2")
 	open("t/3", "p2", "a1")
