@@ -87,8 +87,19 @@ lint: vet
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/shakedown
 	@if command -v staticcheck >/dev/null; then staticcheck ./...; else echo 'staticcheck is not installed: left out'; fi
 
+# How many sessions the benchmarks hold that hold some, and tsh's when SHAKEDOWN_TSH names one (docs/performance.md).
+HELD     ?= 2000
+HELD_TSH ?= 60
+
+bench-packages = $(shell cd $(1) && grep -rl --include='*_test.go' '^func Benchmark' $(2) 2>/dev/null | xargs -r dirname | sort -u | sed 's,^,./,')
+
 bench: build
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) test -run '^$$' -bench . -skip 'Hold|Schedule|Tsh' -benchmem $(call bench-packages,.,checks history load run standin teleport)
+	$(GO) test -run '^$$' -bench Hold -benchtime $(HELD)x ./load/e2e ./teleport/ssh
+	$(GO) test -run '^$$' -bench Schedule -benchtime 2000x ./load/e2e
+	$(if $(SHAKEDOWN_TSH),$(GO) test -run '^$$' -bench Tsh -benchtime $(HELD_TSH)x ./load/e2e)
+	cd $(KUBELITE) && $(GO) test -run '^$$' -bench . -benchmem $(call bench-packages,$(KUBELITE),boot cri images node)
+	$(GO) test -run '^$$' -bench . $(call bench-packages,.,test)
 
 clean:
 	rm -rf bin

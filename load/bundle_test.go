@@ -54,7 +54,7 @@ func TestChannels(t *testing.T) {
 	}{
 		{"all goes well", func(int) string { return "" }, false, map[history.Class]int{history.Clean: 6}, ""},
 		{"one channel is closed", func(n int) string { return map[int]string{2: "cut"}[n] }, false, map[history.Class]int{history.Clean: 5, history.Dropped: 1}, "channel-closed"},
-		{"the connections are cut", func(int) string { return "" }, true, map[history.Class]int{history.Dropped: 6}, "eof"},
+		{"the connections are cut", func(int) string { return "" }, true, map[history.Class]int{history.Dropped: 6}, "reset"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.because, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestChannels(t *testing.T) {
 			e.Start(t.Context())
 			if tt.drop {
 				waitFor(t, func() bool { return e.Stats().Opened == 6 })
-				server.DropClients(false)
+				server.DropClients(true)
 			}
 			waitFor(t, func() bool { return e.Stats().Ended == 6 })
 			stats := e.Stop(t.Context())

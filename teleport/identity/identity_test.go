@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -112,6 +113,25 @@ func TestHostKeys(t *testing.T) {
 			expect(t, check(tt.addr, &net.TCPAddr{}, host.PublicKey()), tt.want)
 		})
 	}
+	t.Run("what was verified once is looked at again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a, id, _ := sign(t)
+			check := id.HostKeyCallback()
+			host, err := a.Host("localhost")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cert := host.PublicKey().(*ssh.Certificate)
+			expect(t, check("localhost:1", &net.TCPAddr{}, cert), "")
+			expect(t, check("localhost:2", &net.TCPAddr{}, cert), "")
+			expect(t, check("elsewhere:1", &net.TCPAddr{}, cert), "its certificate is for localhost")
+			forged := *cert
+			forged.Signature = &ssh.Signature{Format: cert.Signature.Format, Blob: append([]byte{0}, cert.Signature.Blob...)}
+			expect(t, check("localhost:1", &net.TCPAddr{}, &forged), "signature")
+			time.Sleep(time.Until(time.Unix(int64(cert.ValidBefore), 0)))
+			expect(t, check("localhost:1", &net.TCPAddr{}, cert), "expired")
+		})
+	})
 	t.Run("a bare key", func(t *testing.T) {
 		host, err := a.Host("localhost")
 		if err != nil {

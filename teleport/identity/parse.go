@@ -2,6 +2,7 @@ package identity
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -133,6 +135,7 @@ func (i *Identity) describe() {
 }
 
 func (i *Identity) hostCheck(checker ssh.CertChecker) ssh.HostKeyCallback {
+	var known knownHosts
 	return func(addr string, remote net.Addr, key ssh.PublicKey) error {
 		host, _, err := net.SplitHostPort(addr)
 		if err != nil {
@@ -145,6 +148,9 @@ func (i *Identity) hostCheck(checker ssh.CertChecker) ssh.HostKeyCallback {
 		if !checker.IsHostAuthority(cert.SignatureKey, addr) {
 			return &HostError{Host: host, Reason: fmt.Sprintf("its certificate is signed by %s, which is not an authority of cluster %s", ssh.FingerprintSHA256(cert.SignatureKey), i.Cluster)}
 		}
+		if known.has(host, cert) {
+			return nil
+		}
 		if err := checker.CheckHostKey(addr, remote, key); err != nil {
 			reason := err.Error()
 			if !slices.Contains(cert.ValidPrincipals, host) {
@@ -152,8 +158,34 @@ func (i *Identity) hostCheck(checker ssh.CertChecker) ssh.HostKeyCallback {
 			}
 			return &HostError{Host: host, Reason: reason}
 		}
+		known.add(host, cert)
 		return nil
 	}
 }
+
+// knownHosts are certificates whose signature was verified for a host. Thousands of connections meet the same few, and
+// verifying is a tenth of what opening one costs. Whether a certificate is of its time is asked each time.
+type knownHosts struct{ seen sync.Map }
+
+// hostCert is a host with its certificate's fingerprint.
+type hostCert struct {
+	host string
+	sum  [sha256.Size]byte
+}
+
+func keyOf(host string, cert *ssh.Certificate) hostCert {
+	return hostCert{host, sha256.Sum256(cert.Marshal())}
+}
+
+func (k *knownHosts) has(host string, cert *ssh.Certificate) bool {
+	now := uint64(time.Now().Unix())
+	if now < cert.ValidAfter || now >= cert.ValidBefore {
+		return false
+	}
+	_, ok := k.seen.Load(keyOf(host, cert))
+	return ok
+}
+
+func (k *knownHosts) add(host string, cert *ssh.Certificate) { k.seen.Store(keyOf(host, cert), true) }
 
 func equal(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
