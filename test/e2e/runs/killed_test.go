@@ -24,10 +24,10 @@ import (
 	"shakedown.dev/shakedown/undo"
 )
 
-// breaking changes a node twice and then stops the API server, each with its line in the undo log.
+// breaking takes a pod away, then a node, and then stops the API server, each with its lines in the undo log.
 const breaking = `timeline=[{name: hold, wait: 5s}, ` +
+	`{name: kill, do: {podDelete: {select: {component: proxy, count: 1}, gracePeriod: 0s}}}, {name: replaced, wait: 4s}, ` +
 	`{name: cordon, do: {nodeCordon: {select: {node: {name: node1}, count: 1}}}}, ` +
-	`{name: taint, do: {nodeTaint: {select: {node: {name: node1}, count: 1}, effect: NoSchedule}}}, ` +
 	`{name: away, do: {apiServerOutage: {for: 8s}}}, {name: tail, wait: 10s}]`
 
 // step is a line of the undo log.
@@ -39,13 +39,12 @@ type step struct {
 // stopped is the step at which the API server is away.
 var stopped = step{"stop the API server", undo.Made}
 
-// walk are the lines of the log of such a run, in their order. A taint asks for a place to prove that it bites.
+// walk are the lines of the log of such a run.
 func walk() (out []step) {
-	for _, what := range []string{"cordon node1", "taint node1", "ask for a place", stopped.what} {
-		out = append(out, step{what, undo.Intended}, step{what, undo.Made})
-	}
-	for _, what := range []string{stopped.what, "ask for a place", "taint node1", "cordon node1"} {
-		out = append(out, step{what, undo.Undone})
+	for _, what := range []string{"remove pod", "cordon node1", stopped.what} {
+		for _, state := range []undo.State{undo.Intended, undo.Made, undo.Undone} {
+			out = append(out, step{what, state})
+		}
 	}
 	return out
 }
@@ -114,7 +113,7 @@ func TestE2EInterruptedRunHeals(t *testing.T) {
 		t.Run(row.why, func(t *testing.T) {
 			r := startRunner(t)
 			before := r.snapshot(t)
-			r.await(t, step{"taint node1", undo.Made})
+			r.await(t, step{"cordon node1", undo.Made})
 			for range row.signals {
 				if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
 					t.Fatal(err)
