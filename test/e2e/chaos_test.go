@@ -302,7 +302,7 @@ func onNode(running string) scenarios.Selection {
 }
 
 func testChaosDrain(f *faults) {
-	f.apply(fmt.Sprintf(budgeted, 1))
+	f.apply(budgeted(1))
 	f.ready("web", 2)
 	f.inject(step("drain", "nodeDrain", scenarios.Args{"timeout": "60s"}, onNode("web")))
 	bit := f.at(history.FaultBit)
@@ -323,7 +323,7 @@ func testChaosDrain(f *faults) {
 }
 
 func testChaosBlockedDrain(f *faults) {
-	f.apply(fmt.Sprintf(budgeted, 2))
+	f.apply(budgeted(2))
 	before := f.ready("web", 2)
 	f.eventually("budget in force", func() error {
 		b, err := f.cs.PolicyV1().PodDisruptionBudgets(f.name).Get(f.ctx, "web", metav1.GetOptions{})

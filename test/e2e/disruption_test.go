@@ -14,29 +14,20 @@ import (
 	"k8s.io/kubectl/pkg/drain"
 )
 
-const budgeted = `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      terminationGracePeriodSeconds: 1
-      containers: [{name: web, image: APP, readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}}]
----
+// budgeted is web with two pods, of which a budget wants so many.
+func budgeted(least int) string {
+	return web(2, "terminationGracePeriodSeconds: 1") + fmt.Sprintf(`---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata: {name: web}
 spec: {minAvailable: %d, selector: {matchLabels: {app: web}}}
-`
+`, least)
+}
 
 func TestE2EBudgetRefusesEviction(t *testing.T) {
 	t.Parallel()
 	inSpace(t, "an eviction beyond the budget is refused with 429, one within it is done", func(s *space) {
-		s.apply(fmt.Sprintf(budgeted, 2))
+		s.apply(budgeted(2))
 		pods := s.ready("web", 2)
 		s.eventually("budget in force", func() error {
 			b, err := s.cs.PolicyV1().PodDisruptionBudgets(s.name).Get(s.ctx, "web", metav1.GetOptions{})
@@ -63,7 +54,7 @@ func (s *space) evict(pod string) error {
 
 func TestE2EDrain(t *testing.T) {
 	inSpace(t, "a drain moves the pods without going below the budget", func(s *space) {
-		s.apply(fmt.Sprintf(budgeted, 1))
+		s.apply(budgeted(1))
 		pods := s.ready("web", 2)
 		node, err := s.cs.CoreV1().Nodes().Get(s.ctx, pods[0].Spec.NodeName, metav1.GetOptions{})
 		s.must(err)

@@ -14,19 +14,7 @@ import (
 func TestE2EServices(t *testing.T) {
 	t.Parallel()
 	inSpace(t, "every kind of Service leads to its pods, from pods and from the cluster's own network", func(s *space) {
-		s.apply(`
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 3
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}]
-      containers: [{name: web, image: APP, readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}}]
----
+		s.apply(web(3, "topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}]") + `---
 apiVersion: v1
 kind: Service
 metadata: {name: inside}

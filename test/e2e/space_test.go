@@ -112,6 +112,27 @@ func (s *space) apply(manifest string) {
 	s.must(decoder.DecodeEach(s.ctx, strings.NewReader(manifest), decoder.CreateHandler(r), decoder.MutateNamespace(s.name)))
 }
 
+// web is a Deployment of the test's program that is ready when it serves, as a document of YAML; lines stand in its
+// pods' spec.
+func web(replicas int, lines ...string) string {
+	var spec strings.Builder
+	for _, l := range lines {
+		spec.WriteString("      " + l + "\n")
+	}
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: %d
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+%s      containers: [{name: web, image: APP, readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}}]
+`, replicas, spec.String())
+}
+
 func (s *space) pod(name string) *corev1.Pod {
 	s.t.Helper()
 	p, err := s.cs.CoreV1().Pods(s.name).Get(s.ctx, name, metav1.GetOptions{})

@@ -17,19 +17,7 @@ import (
 func TestE2EDeploymentRollsOut(t *testing.T) {
 	t.Parallel()
 	inSpace(t, "a changed template replaces every pod", func(s *space) {
-		s.apply(`
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 3
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      containers:
-      - {name: web, image: APP, readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}}
-`)
+		s.apply(web(3))
 		before := uids(s.ready("web", 3))
 		patch := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"web","env":[{"name":"V","value":"2"}]}]}}}}`)
 		_, err := s.cs.AppsV1().Deployments(s.name).Patch(s.ctx, "web", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
