@@ -77,17 +77,10 @@ func (r Room) limits(held int) []error {
 	return errs
 }
 
-// connections is how many are open at once, at most as planned.
+// connections is how many are open at once, as planned.
 func connections(p *scenarios.Plan) (held int) {
 	for _, s := range p.Streams {
-		switch {
-		case s.Arrival.Closed != nil:
-			held += s.Arrival.Closed.Held
-		case s.Arrival.MaxHeld > 0:
-			held += s.Arrival.MaxHeld
-		default:
-			held += s.Held
-		}
+		held += s.Connections()
 	}
 	return held
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -120,9 +121,13 @@ func TestRoom(t *testing.T) {
 // TestConnections: channels share them.
 func TestConnections(t *testing.T) {
 	p := plan(scenarios.Session{Behaviour: "channels", Channels: 10}, scenarios.Arrival{Closed: &scenarios.Closed{Held: 7}})
-	p.Streams[0].Held = 70
-	p.Streams = append(p.Streams, plan(idle(0), scenarios.Arrival{Open: constant(5), MaxHeld: 30}).Streams[0])
-	if got := connections(p); got != 37 {
+	capped := scenarios.Arrival{Open: constant(5), MaxHeld: 30}
+	fewer := scenarios.Arrival{Open: constant(5), MaxHeld: 3000}
+	burst := scenarios.Arrival{Open: &scenarios.Open{Legs: []scenarios.Leg{{From: 1, To: 9, For: scenarios.Span(time.Minute)}, {From: 1, To: 1}}}}
+	for _, a := range []scenarios.Arrival{capped, fewer, burst} {
+		p.Streams = append(p.Streams, plan(idle(10*time.Second), a).Streams[0])
+	}
+	if got := connections(p); got != 7+30+50+90 {
 		t.Errorf("%d connections", got)
 	}
 }

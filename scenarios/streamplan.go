@@ -39,6 +39,19 @@ func newStreamPlan(s Stream, seed uint64) StreamPlan {
 	return p
 }
 
+// Connections is how many are expected to be open at once at the most, each
+// with one session or several channels.
+func (s Stream) Connections() int {
+	if s.Arrival.Closed != nil {
+		return s.Arrival.Closed.Held
+	}
+	n := int(math.Ceil(s.Arrival.Open.peak() * s.meanLength().Seconds()))
+	if s.Arrival.MaxHeld > 0 {
+		n = min(n, s.Arrival.MaxHeld)
+	}
+	return n
+}
+
 // perArrival is how many sessions come with an arrival, on average.
 func (s Stream) perArrival() float64 {
 	var sum, weights float64
