@@ -53,7 +53,9 @@ put $p $b "$@"; ok=$?; kill -CONT $p; [ $ok = 0 ] || { echo "the vDSO of process
 	clockBack = `same() { at=$1 b=$2; shift 2; while [ $# -gt 0 ]; do
 [ "$(dd if=/proc/$at/mem bs=$2 count=1 skip=$((0x$b+$1)) iflag=skip_bytes 2>/dev/null | od -An -v -tx1 | tr -d ' \n')" = $5 ] || return 1; shift 5; done; }
 for p in $(pids $id); do b=$(base $p); [ -n "$b" ] || continue; same $p $b "$@" || exit 1; done; exit 0`
-	listening = `nsenter -t $p -n ss -Htln`
+	// listening are the sockets of the container's own processes: the pod's others share its network.
+	listening = `nsenter -t $p -n ss -Htlnp >/dev/null || exit 1
+for q in $(pids $1); do nsenter -t $p -n ss -Htlnp | grep "pid=$q,"; done; true`
 )
 
 // skew is how far the clock is to go, back or forward.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +21,7 @@ var nodeDrain = Kind{
 	Name:    "nodeDrain",
 	Proof:   "the node has the taint of an unschedulable node, which a controller sets, and no pod has the UID of one that was there before, DaemonSets' aside",
 	Healed:  "the taint is gone, and the workloads whose pods were evicted have all replicas ready",
-	Where:   "any cluster; budgets are honoured, what blocked and how long is told; data in emptyDir volumes is lost, as with --delete-emptydir-data",
+	Where:   "any cluster; budgets are honoured, what blocked and how long is told; data in emptyDir volumes is lost, as with --delete-emptydir-data; pods that cannot follow their volume are told",
 	Example: "nodeDrain: {select: {node: {running: proxy}, count: 1}, timeout: 3m}",
 	inject:  injectDrain,
 }
@@ -136,8 +137,50 @@ func (d *draining) settle(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%s tainted as unschedulable by the node controller; %s", names(d.nodes), gone), nil
+		return fmt.Sprintf("%s tainted as unschedulable by the node controller; %s", names(d.nodes), gone), d.stranded(ctx)
 	})
+}
+
+// strandedBound is how long the scheduler gets to say that a pod cannot follow its volume.
+const strandedBound = 3 * time.Second
+
+// stranded tells of pods that wait for a volume which only a drained node has: they stay away for as long as
+// it is drained. Without claims among the evicted it does nothing.
+func (d *draining) stranded(ctx context.Context) error {
+	claims := func(p corev1.Pod) bool {
+		return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
+	}
+	if !slices.ContainsFunc(d.evicted, claims) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, strandedBound)
+	defer cancel()
+	told := map[string]bool{}
+	for {
+		pods, err := d.site.podsIn(ctx, "")
+		for _, p := range pods {
+			if o, err := d.site.ownerOf(ctx, &p); err != nil || !slices.Contains(d.owners, o) || !claims(p) || told[p.Name] {
+				continue
+			}
+			if why := unscheduled(&p); strings.Contains(why, "volume") {
+				told[p.Name] = true
+				d.told = append(d.told, fmt.Sprintf("pod %s waits for its volume: %s", p.Name, why))
+			}
+		}
+		if err != nil || pause(ctx, lookEvery) != nil {
+			return nil // what could be seen was told; the drain itself is proved
+		}
+	}
+}
+
+// unscheduled is why the scheduler finds no node for a pod; empty if it has one.
+func unscheduled(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 func (d *draining) healed(ctx context.Context) (string, error) {

@@ -96,7 +96,17 @@ func (s *Site) newOutage(ctx context.Context) (*outage, error) {
 		return nil, err
 	}
 	o := &outage{site: s, nodes: nodes, leases: map[string]time.Time{}, began: time.Now()}
+	facts, err := s.Cluster.Facts(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for i := range nodes {
+		// The provider knows before the API does, where another fault has just begun.
+		for _, n := range facts.Nodes {
+			if n.Name == nodes[i].Name && n.State != "" && n.State != clusters.NodeRunning {
+				return nil, fmt.Errorf("node %s is %s before anything was done to it", n.Name, n.State)
+			}
+		}
 		if !undo.NodeReady(&nodes[i]) {
 			return nil, fmt.Errorf("node %s is not Ready before anything was done to it", nodes[i].Name)
 		}

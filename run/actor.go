@@ -41,8 +41,21 @@ func (t *trial) upgrade(ctx context.Context, step scenarios.Step) error {
 	to.Values = helm.Merge(to.Values, args.Map("values"))
 	about := history.Rollout{Verb: "upgrade", From: t.plan.Teleport.From.Version, To: to.Version}
 	return t.rollout(ctx, step, about, func(ctx context.Context) error {
-		return expected(args.String("expect"), t.system.apply(ctx, to, t.system.helm.Upgrade))
+		return expected(args.String("expect"), t.system.apply(ctx, to, func(ctx context.Context, r helm.Release) (helm.Revision, error) {
+			r.RollbackOnFailure, r.Timeout = args.Bool("rollbackOnFailure"), args.Duration("timeout")
+			return t.system.helm.Upgrade(ctx, r)
+		}))
 	})
+}
+
+// patienceOf is how long a rollout may take in all: one that rolls back takes its timeout once more for that,
+// and some time to come to rest.
+func patienceOf(args scenarios.Args) time.Duration {
+	timeout := args.Duration("timeout")
+	if args.Bool("rollbackOnFailure") {
+		return 2*timeout + time.Minute
+	}
+	return timeout
 }
 
 // expected judges Helm's answer by what the scenario expects of it.
@@ -113,7 +126,7 @@ func (t *trial) releaseOf(component string) string {
 // workload is updated and the old pods are gone, which is later than Helm's
 // return: the sessions of the last old pod drop in between.
 func (t *trial) rollout(ctx context.Context, step scenarios.Step, about history.Rollout, change func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, step.Do.Args.Duration("timeout"))
+	ctx, cancel := context.WithTimeout(ctx, patienceOf(step.Do.Args))
 	defer cancel()
 	about.ID, about.Entry, about.Release = step.ID, step.Name, t.plan.Teleport.Release
 	say := func(stage history.RolloutStage, outcome history.Outcome, err error) {

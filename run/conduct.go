@@ -148,6 +148,11 @@ func (t *trial) underLoad(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	ctx, dismiss, err := t.employ(ctx)
+	if err != nil {
+		return err
+	}
+	defer dismiss() // when all is healed
 	renew, stop := context.WithCancel(ctx)
 	defer stop()
 	go t.system.wallet.Keep(renew, t.Log)

@@ -149,6 +149,13 @@ func (r *runner) clusterSpec() (clusters.Spec, error) {
 		Images:           r.Images,
 		Detach:           r.Keep == KeepAlways || r.Keep == KeepOnFailure,
 	}
+	if r.outlives() {
+		image, err := stageJanitor(r.folder.path("images/shakedown"))
+		if err != nil {
+			return spec, err
+		}
+		spec.Images = append([]clusters.Image{image}, spec.Images...)
+	}
 	if !r.standin() {
 		return spec, spec.Validate()
 	}

@@ -114,7 +114,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVarP(&a.output, "output", "o", "text", "form of the result on standard output: text or json")
 	flags.StringVar(&a.progress, "progress", "auto", "form of the progress on standard error: auto, tty, plain or json")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on standard error")
-	root.AddCommand(a.run(), a.plan(), a.check(), a.report(), a.compare(), a.shrink(), a.heal(), a.scenarios(), a.cluster(), a.doctor(), a.version(), a.gateway())
+	root.AddCommand(a.run(), a.plan(), a.check(), a.report(), a.compare(), a.shrink(), a.heal(), a.scenarios(), a.cluster(), a.doctor(), a.version(), a.gateway(), a.janitor())
 	return root
 }
 

@@ -77,6 +77,9 @@ func (h *healing) do(ctx context.Context) error {
 		log.SetMirror(undo.ConfigMaps{Client: in.Client, Namespace: ns})
 	}
 	results, err := undo.Heal(ctx, log, in)
+	if head := log.Head(); head.Namespace != "" && len(undo.Failed(results)) == 0 {
+		err = errors.Join(err, undo.Leave(ctx, in.Client, head.Namespace, head.Run))
+	}
 	return errors.Join(err, h.tell(log.Head().Run, results), log.Close(), h.takeDown(ctx, log.Head()))
 }
 

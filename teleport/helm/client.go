@@ -52,6 +52,9 @@ type Release struct {
 	Chart   *chart.Chart
 	Values  Values        // the whole: nothing of an earlier revision is reused
 	Timeout time.Duration // for hooks and for readiness; zero: five minutes, as helm has it
+	// RollbackOnFailure has a failed upgrade roll back to the last revision that was well, within another
+	// Timeout; the error is that of the upgrade all the same. It was --atomic before Helm 4.
+	RollbackOnFailure bool
 }
 
 // Revision is one state of a release.
@@ -86,7 +89,7 @@ func (c *Client) Upgrade(ctx context.Context, r Release) (Revision, error) {
 	return c.watched(ctx, "upgrade", r, func(ctx context.Context, cfg *action.Configuration) (ri.Releaser, error) {
 		u := action.NewUpgrade(cfg)
 		u.Namespace, u.ResetValues, u.MaxHistory = c.namespace, true, 10
-		u.WaitStrategy, u.Timeout = kube.StatusWatcherStrategy, r.Timeout
+		u.WaitStrategy, u.Timeout, u.RollbackOnFailure = kube.StatusWatcherStrategy, r.Timeout, r.RollbackOnFailure
 		u.Labels, u.PostRenderer = c.labels(), c.postRenderer()
 		return u.RunWithContext(ctx, r.Name, r.Chart, r.Values)
 	})

@@ -16,11 +16,12 @@ import (
 // TestE2EChaosHeal leaves a cluster as a runner does that was killed with all it had in force, and heals
 // it with the program: from the run folder, and from the cluster alone.
 func TestE2EChaosHeal(t *testing.T) {
+	t.Parallel()
 	shakedown := filepath.Join(t.TempDir(), "shakedown")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", shakedown, "../../cmd/shakedown").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	c, err := up(t.Context(), uniqueName("heal"), func(s *clusters.Spec) { s.NodeMonitorGrace = 20 * time.Second })
+	c, err := up(t.Context(), uniqueName("heal"), func(s *clusters.Spec) { s.NodeMonitorGrace = 8 * time.Second })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -242,8 +242,9 @@ func TestE2EChaosEmptySelection(t *testing.T) {
 
 // The tests below break nodes, so they have a cluster of their own.
 func TestE2EChaosNodes(t *testing.T) {
+	t.Parallel()
 	// A busy machine must not make nodes that nobody touched look lost.
-	c, err := up(t.Context(), uniqueName("chaos"), func(s *clusters.Spec) { s.NodeMonitorGrace = 20 * time.Second })
+	c, err := up(t.Context(), uniqueName("chaos"), func(s *clusters.Spec) { s.NodeMonitorGrace = 8 * time.Second })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,6 +258,7 @@ func TestE2EChaosNodes(t *testing.T) {
 		test func(*faults)
 	}{
 		{"a drain moves the pods, uncordons what it cordoned, and is proved", testChaosDrain},
+		{"a drain of the node that has a volume strands its pod, which comes back afterwards", testChaosStrandingDrain},
 		{"a drain that a budget forbids says which, what it needs and for how long", testChaosBlockedDrain},
 		{"each fault of nodes breaks them as it says, and they are as before when it is healed", testChaosNodeFaults},
 		{"the API server is away while data traffic lives", testChaosAPIServer},
@@ -321,6 +323,39 @@ func testChaosDrain(f *faults) {
 	}
 	nothingLeft(f.t, f.c)
 }
+
+func testChaosStrandingDrain(f *faults) {
+	f.apply(claiming)
+	f.ready("web", 1)
+	f.inject(step("drain", "nodeDrain", scenarios.Args{"timeout": "60s"}, onNode("web")))
+	bit := f.at(history.FaultBit)
+	if !strings.Contains(bit.Detail, "pod web-0 waits for its volume: ") {
+		f.t.Errorf("the detail %q does not tell of the stranded pod", bit.Detail)
+	}
+	f.must(f.keeper.Heal(f.ctx, "drain"))
+	if p := f.ready("web", 1)[0]; p.Spec.NodeName != bit.Targets[0].Name {
+		f.t.Errorf("%s is on %s, its volume on %s", p.Name, p.Spec.NodeName, bit.Targets[0].Name)
+	}
+	nothingLeft(f.t, f.c)
+}
+
+// claiming is a pod with a volume of its own, which is a directory of one node.
+const claiming = `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: web}
+spec:
+  serviceName: web
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: web, image: APP, volumeMounts: [{name: data, mountPath: /data}]}]
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
+`
 
 func testChaosBlockedDrain(f *faults) {
 	f.apply(budgeted(2))
