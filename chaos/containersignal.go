@@ -18,7 +18,7 @@ var containerSignal = Kind{
 		"which it did not have before, as Teleport has after HUP",
 	Healed:  "the container runs, and the workload has all replicas ready",
 	Where:   "clusters that run programs on their nodes (embedded), because a PID namespace protects its first process from SIGKILL sent inside; all signals but KILL also where commands can be run in the container and it has a kill program",
-	Example: "containerSignal: {select: {component: auth, by: leader, count: 1}, signal: KILL}",
+	Example: "containerSignal: {select: {component: etcd, by: leader, count: 1}, signal: KILL}",
 	available: func(ctx context.Context, s *Site) error {
 		_, err := s.spawner(ctx)
 		switch {
@@ -79,13 +79,27 @@ func (s *Site) signal(ctx context.Context, c target, signal string) error {
 	return err
 }
 
-// processes are the PIDs of a container, seen from outside.
+// processes are the PIDs of a container, seen from outside, or by a shell in it; empty if neither can be.
 func (g *signalled) processes(ctx context.Context, c target) string {
 	said, err := g.site.sh(ctx, findContainer+`pids $1`, c.id)
+	if err != nil && g.site.REST != nil {
+		said, err = g.site.exec(ctx, c.pod.Name, c.name, "sh", "-c", `for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || echo ${p#/proc/}; done`)
+	}
 	if err != nil {
 		return ""
 	}
 	return strings.Join(strings.Fields(said), " ")
+}
+
+// fresh are processes that the container has now and did not have before, and still has a moment later: not
+// a probe's.
+func (g *signalled) fresh(ctx context.Context, c target, before string) string {
+	now := added(before, g.processes(ctx, c))
+	if now == "" || pause(ctx, lookEvery) != nil {
+		return ""
+	}
+	gone := added(g.processes(ctx, c), now)
+	return added(gone, now)
 }
 
 func (g *signalled) settle(ctx context.Context) (string, error) {
@@ -115,7 +129,7 @@ func (g *signalled) effect(ctx context.Context, c target, before string) (string
 		}
 	}
 	if before != "" {
-		if fresh := added(before, g.processes(ctx, c)); fresh != "" {
+		if fresh := g.fresh(ctx, c, before); fresh != "" {
 			return fmt.Sprintf("%s lives and has new processes: %s", c, fresh), nil
 		}
 	}

@@ -162,7 +162,7 @@ func (d *draining) stranded(ctx context.Context) error {
 			if o, err := d.site.ownerOf(ctx, &p); err != nil || !slices.Contains(d.owners, o) || !claims(p) || told[p.Name] {
 				continue
 			}
-			if why := unscheduled(&p); strings.Contains(why, "volume") {
+			if why := unscheduled(&p); strings.Contains(strings.ToLower(why), "volume") {
 				told[p.Name] = true
 				d.told = append(d.told, fmt.Sprintf("pod %s waits for its volume: %s", p.Name, why))
 			}

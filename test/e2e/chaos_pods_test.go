@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"shakedown.dev/shakedown/chaos"
+	"shakedown.dev/shakedown/clusters"
 	"shakedown.dev/shakedown/history"
 	"shakedown.dev/shakedown/scenarios"
 )
@@ -193,3 +196,87 @@ func testChaosAPIServer(f *faults) {
 	}
 	f.ready("web", 3)
 }
+
+// apiOnly is a cluster of whose nodes nothing is known but what the API tells.
+type apiOnly struct{ clusters.Cluster }
+
+// TestE2EChaosSignalByExec: without a way to the nodes the signal is sent by a command in the container.
+func TestE2EChaosSignalByExec(t *testing.T) {
+	atOnce(t, []string{"TERM", "QUIT", "HUP"}, func(s string) string { return s }, func(t *testing.T, signal string) {
+		s := newSpace(context.WithoutCancel(t.Context()), t, shared)
+		s.apply(served)
+		s.ready("web", 3)
+		f := newFaults(s)
+		f.keeper.World.Cluster = apiOnly{s.c}
+		f.healed(f.inject(step("x", "containerSignal", scenarios.Args{"signal": signal}, onePod)))
+		if bit := f.at(history.FaultBit).Proof; !strings.Contains(bit, "ended with exit status ") {
+			t.Errorf("bit by %q", bit)
+		}
+		_, err := f.keeper.Inject(s.ctx, step("y", "containerSignal", scenarios.Args{"signal": "KILL"}, onePod), 0)
+		if !errors.Is(err, chaos.ErrUnavailable) || !strings.Contains(err.Error(), "does not reach a container's main process") {
+			t.Errorf("KILL from inside: %v", err)
+		}
+	})
+}
+
+// TestE2EChaosNoLeader takes the leader from a real etcd of three members.
+func TestE2EChaosNoLeader(t *testing.T) {
+	s := newSpace(context.WithoutCancel(t.Context()), t, shared)
+	dir := t.TempDir()
+	s.must(os.Chmod(dir, 0o755))
+	program, err := os.ReadFile(provider.Kubelite) // which has an etcd in it
+	s.must(err)
+	s.must(os.WriteFile(filepath.Join(dir, "kubelite"), program, 0o755))
+	s.must(os.WriteFile(filepath.Join(dir, "image.yaml"), []byte("mountPath: /opt/etcd\nentrypoint: [/opt/etcd/kubelite, etcd]\n"), 0o644))
+	s.must(s.c.(clusters.ImageAdder).AddImage(s.ctx, clusters.Image{Name: "shakedown.dev/test/etcd", Source: "host:" + dir}))
+	s.apply(members)
+	s.ready("etcd", 3)
+	f := newFaults(s)
+	f.keeper.World.Labels["etcd"] = "app=etcd"
+	leader, err := f.keeper.World.FindLeader(s.ctx, "etcd")
+	if err != nil || leader == "" {
+		t.Fatalf("leader %q: %v", leader, err)
+	}
+	f.inject(step("x", "backendFailure", scenarios.Args{"how": "noLeader"}, scenarios.Selection{Component: "etcd", All: true}))
+	if bit := f.at(history.FaultBit).Proof; !strings.Contains(bit, " dropped on node") || !strings.Contains(bit, "say etcd_server_has_leader 0") {
+		t.Errorf("bit by %q", bit)
+	}
+	f.must(f.keeper.Heal(s.ctx, "x"))
+	if healed := f.at(history.FaultHealed).Proof; !strings.Contains(healed, "say etcd_server_has_leader 1") {
+		t.Errorf("healed by %q", healed)
+	}
+}
+
+const members = `
+apiVersion: v1
+kind: Service
+metadata: {name: etcd}
+spec: {clusterIP: None, publishNotReadyAddresses: true, selector: {app: etcd}, ports: [{name: client, port: 2379}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: etcd}
+spec:
+  replicas: 3
+  serviceName: etcd
+  podManagementPolicy: Parallel
+  selector: {matchLabels: {app: etcd}}
+  template:
+    metadata: {labels: {app: etcd}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: etcd
+        image: shakedown.dev/test/etcd:1
+        env: [{name: NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+        args:
+        - --name=$(NAME)
+        - --data-dir=/tmp/etcd
+        - --unsafe-no-fsync
+        - --listen-client-urls=http://0.0.0.0:2379
+        - --advertise-client-urls=http://$(NAME).etcd:2379
+        - --listen-peer-urls=http://0.0.0.0:2380
+        - --initial-advertise-peer-urls=http://$(NAME).etcd:2380
+        - --initial-cluster=etcd-0=http://etcd-0.etcd:2380,etcd-1=http://etcd-1.etcd:2380,etcd-2=http://etcd-2.etcd:2380
+        readinessProbe: {httpGet: {path: /health, port: 2379}, periodSeconds: 1}
+`

@@ -6,6 +6,7 @@ import (
 
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -16,6 +17,16 @@ import (
 // smallHeap trades processor time for memory in components that are mostly
 // idle: their live heap is small, and at the default they would keep twice it.
 var smallHeap = []string{"GOGC=50"}
+
+// nodeEnv has a node give up connections to the API server that are dead, such as after a partition, within
+// a quarter of the time in which it is believed alive; at client-go's default of 45 s they would outlast it.
+func nodeEnv(monitorGrace time.Duration) []string {
+	if monitorGrace <= 0 {
+		return smallHeap
+	}
+	seconds := max(1, int(monitorGrace.Seconds()/8))
+	return append(slices.Clone(smallHeap), fmt.Sprintf("HTTP2_READ_IDLE_TIMEOUT_SECONDS=%d", seconds), fmt.Sprintf("HTTP2_PING_TIMEOUT_SECONDS=%d", seconds))
+}
 
 func etcdSpawn() spawn {
 	return spawn{name: "etcd", env: smallHeap, args: []string{"etcd",
@@ -66,7 +77,8 @@ func controllerManagerSpawn(monitorGrace time.Duration) spawn {
 		"--kube-api-qps=300", "--kube-api-burst=600",
 	}
 	if monitorGrace > 0 {
-		period := min(5*time.Second, monitorGrace/4)
+		// Often, because the controller also takes its taints back at that pace.
+		period := min(5*time.Second, max(500*time.Millisecond, monitorGrace/16))
 		args = append(args, "--node-monitor-grace-period="+monitorGrace.String(), "--node-monitor-period="+period.String())
 	}
 	return spawn{name: "controller-manager", env: smallHeap, args: args}

@@ -85,7 +85,7 @@ func (c *cluster) powerOn(n *machine) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.start(spawn{name: n.plan.name, args: []string{"node", file}, netns: &ns, flags: nodeFlags, env: smallHeap}); err != nil {
+	if _, err := c.start(spawn{name: n.plan.name, args: []string{"node", file}, netns: &ns, flags: nodeFlags, env: nodeEnv(c.grace)}); err != nil {
 		return err
 	}
 	n.state = nodeRunning
