@@ -17,10 +17,11 @@ const (
 	janitorSpec  = "mountPath: /opt/shakedown\nentrypoint: [/opt/shakedown/shakedown]\n"
 )
 
-// outlives says whether the cluster stays when this process dies: then it needs a janitor. One that is gone
-// with its runner takes all changes with it.
+// outlives says whether the run employs a janitor: where the cluster stays when this process dies, and this
+// program can be made an image of it, which the embedded cluster does without a registry. A cluster that is
+// gone with its runner takes all changes with it.
 func (r *runner) outlives() bool {
-	return (r.Keep == KeepAlways || r.Keep == KeepOnFailure) && len(faultsOf(r.plan)) > 0
+	return r.ProviderName == "embedded" && (r.Keep == KeepAlways || r.Keep == KeepOnFailure) && len(faultsOf(r.plan)) > 0
 }
 
 // stageJanitor lays this program out as an image, in dir.
