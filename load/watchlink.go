@@ -26,7 +26,7 @@ const maxWatch = 24 * time.Hour
 
 func (o watches) open(ctx context.Context, to route, what launch) (link, error) {
 	lasting := cmp.Or(what.Length, maxWatch) + watchSpare
-	path := fmt.Sprintf("%s?watch=1&allowWatchBookmarks=1&timeoutSeconds=%d", podsPath(to), int(lasting.Seconds()))
+	path := fmt.Sprintf("%s?watch=true&allowWatchBookmarks=1&timeoutSeconds=%d", podsPath(to), int(lasting.Seconds()))
 	conn, resp, err := o.get(ctx, to, path)
 	if err != nil {
 		return nil, err

@@ -85,6 +85,12 @@ func echo(conn *websocket.Conn) {
 		case "break":
 			_ = conn.WriteMessage(websocket.BinaryMessage, []byte(broken))
 			return
+		case "close":
+			_ = conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""))
+			return
+		case "go away":
+			_ = conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseGoingAway, ""))
+			return
 		case "cut":
 			return
 		case "reset":
@@ -103,6 +109,8 @@ func TestExec(t *testing.T) {
 		{"exit 0", End{Exited: true}},
 		{"exit 7", End{Exited: true, Status: 7, Message: "command terminated with non-zero exit code"}},
 		{"break", End{Message: "container was removed", Cut: history.CutMessage}},
+		{"close", End{Exited: true}}, // as Teleport 13 ends what succeeded
+		{"go away", End{Cut: history.CutMessage}},
 		{"cut", End{Cut: history.CutEOF}},
 		{"reset", End{Cut: history.CutReset}},
 	}

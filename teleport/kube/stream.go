@@ -193,6 +193,11 @@ func (s *Stream) End() End {
 		end.Exited = true
 		return end
 	}
+	if s.spdy == nil && websocket.IsCloseError(err, websocket.CloseNormalClosure) {
+		// Teleport 13 ends a recorded command that succeeded so, without a status; kubectl takes it for success too.
+		end.Exited, end.Err = true, nil
+		return end
+	}
 	if code, ok := exitCode(err); ok {
 		end.Exited, end.Status, end.Err = true, code, nil
 		return end

@@ -17,9 +17,12 @@ const drainLimit = 500 * time.Millisecond
 const attachLimit = 10 * time.Second
 
 // drain copies src until its end, or until done is closed and nothing has come
-// for drainLimit. A terminal reports EIO at its end.
+// for drainLimit. A terminal reports EIO at its end, and that may come before the
+// process has ended: coreutils' programs close their streams before they exit.
+// Closed only then, a terminal does not hang up on one that is just about to go,
+// which would be seen as killed by SIGHUP.
 func drain(src *os.File, done <-chan struct{}, write func([]byte)) {
-	defer src.Close()
+	defer func() { <-done; src.Close() }()
 	finished := make(chan struct{})
 	defer close(finished)
 	go func() {

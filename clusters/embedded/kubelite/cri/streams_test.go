@@ -107,3 +107,19 @@ func TestFeed(t *testing.T) {
 		t.Errorf("stdin got %q %v", &b, err)
 	}
 }
+
+// A program may close its streams some time before it ends; its terminal is still its own then.
+func TestDrainKeepsTheStreamUntilTheProcessHasEnded(t *testing.T) {
+	r, child, err := pipeFromChild()
+	must(t, err)
+	os.NewFile(uintptr(child), "closed early").Close()
+	done, returned := make(chan struct{}), make(chan struct{})
+	go func() { defer close(returned); drain(r, done, func([]byte) {}) }()
+	select {
+	case <-returned:
+		t.Error("closed before the process had ended")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(done)
+	<-returned // hangs if it waits for anything else
+}
