@@ -43,8 +43,11 @@ const installTimeout = 3 * time.Minute
 // role is what the load's users may do: everything a session needs.
 const role = "shakedown-load"
 
-// identityTTL is longer than any run; the wallet renews before it ends.
-const identityTTL = 2 * time.Hour
+// identityTTL is longer than the run, as far as a role allows: sessions use the identities that there were at its
+// beginning. The wallet renews its own before they end.
+func identityTTL(p *scenarios.Plan) time.Duration {
+	return min(2*time.Hour+2*p.LeastTime(), 29*time.Hour)
+}
 
 // system is the installed system under test, from outside.
 type system struct {
@@ -236,7 +239,7 @@ func (s *system) makeUsers(ctx context.Context, private string) error {
 		return err
 	}
 	s.wallet, err = tctl.OpenWallet(ctx, tctl.WalletOptions{
-		Tctl: s.tctl, Folder: private, TTL: identityTTL, KubeCluster: s.facts.ProxyHost(), Users: users,
+		Tctl: s.tctl, Folder: private, TTL: identityTTL(s.plan), KubeCluster: s.facts.ProxyHost(), Users: users,
 		// An RSA key, as 13 signs, costs three times the processor time at each opening.
 		Rekey: audit.Rekeyer(s.auditOptions(), s.facts.ProxyHost()),
 	})
