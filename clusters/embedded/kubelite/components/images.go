@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"time"
 	"syscall"
 
 	"shakedown.dev/shakedown/clusters/embedded/kubelite/boot"
@@ -65,12 +66,27 @@ func serveImages([]string) error {
 		return err
 	}
 	defer store.Close()
+	go prune(store, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	failed := make(chan error, 1)
 	go func() { failed <- images.Serve(ctx, listener, store) }()
 	go func() { failed <- takeSources(link, store) }()
 	return <-failed
+}
+
+// unusedFor is how long a layer of the cache stays that no cluster uses. Programs that are built anew every day leave
+// one each day.
+const unusedFor = 3 * 24 * time.Hour
+
+func prune(store *images.Store, log *slog.Logger) {
+	freed, err := store.Prune(unusedFor)
+	if err != nil {
+		log.Warn("old layers are left in the image cache", "err", err)
+	}
+	if freed > 0 {
+		log.Info("old layers of the image cache are removed", "bytes", freed)
+	}
 }
 
 func sweep(cluster string, log *slog.Logger) {

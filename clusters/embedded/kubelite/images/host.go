@@ -2,6 +2,8 @@ package images
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -163,11 +165,12 @@ func filesOf(dir string) (map[string]string, error) {
 	return files, err
 }
 
-// stage makes a layer that has the files under mountPath, and returns its key.
-// The key tells contents apart by size and time, as make does.
+// stage makes a layer that has the files under mountPath, and returns its key, which
+// is of what they hold: the same program from another folder takes no more room.
 func (s *Store) stage(ctx context.Context, mountPath string, files map[string]string) (string, error) {
 	names := sortedKeys(files)
 	parts := []string{"staged", mountPath}
+	var seen []known
 	for _, name := range names {
 		info, err := os.Stat(files[name])
 		if err != nil {
@@ -176,21 +179,71 @@ func (s *Store) stage(ctx context.Context, mountPath string, files map[string]st
 		if !info.Mode().IsRegular() {
 			return "", fmt.Errorf("%s: not a regular file", files[name])
 		}
-		parts = append(parts, name, fileStamp(files[name]))
+		sum, err := sumOf(files[name], info, &seen)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, name, sum, info.Mode().Perm().String())
 	}
 	key := "host-" + hexKey(parts...)
 	_, err := s.cache.ensure(ctx, key, func(root string) (layerStat, error) {
-		var stat layerStat
-		for _, name := range names {
-			n, err := stageFile(ctx, files[name], filepath.Join(root, mountPath, name))
-			if err != nil {
-				return stat, err
-			}
-			stat.Bytes, stat.Inodes = stat.Bytes+n, stat.Inodes+1
-		}
-		return stat, nil
+		return stageAll(ctx, filepath.Join(root, mountPath), names, files)
 	})
 	return key, err
+}
+
+// known is a file that was read already, under one of its names.
+type known struct {
+	info fs.FileInfo
+	text string
+}
+
+// sumOf is the checksum of a file; one with several names is read once.
+func sumOf(file string, info fs.FileInfo, seen *[]known) (string, error) {
+	for _, k := range *seen {
+		if os.SameFile(k.info, info) {
+			return k.text, nil
+		}
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	k := known{info, hex.EncodeToString(h.Sum(nil))}
+	*seen = append(*seen, k)
+	return k.text, nil
+}
+
+// stageAll copies the files; one with several names becomes one with several names.
+func stageAll(ctx context.Context, dir string, names []string, files map[string]string) (layerStat, error) {
+	var stat layerStat
+	var seen []known
+	for _, name := range names {
+		to := filepath.Join(dir, name)
+		info, err := os.Stat(files[name])
+		if err != nil {
+			return stat, err
+		}
+		first := slices.IndexFunc(seen, func(k known) bool { return os.SameFile(k.info, info) })
+		if first >= 0 {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.Link(seen[first].text, to)); err != nil {
+				return stat, err
+			}
+			continue
+		}
+		n, err := stageFile(ctx, files[name], to)
+		if err != nil {
+			return stat, err
+		}
+		seen = append(seen, known{info, to})
+		stat.Bytes, stat.Inodes = stat.Bytes+n, stat.Inodes+1
+	}
+	return stat, nil
 }
 
 // stageFile copies a file. A hard link would be quicker, but a program rebuilt in

@@ -68,6 +68,29 @@ func TestHostProgramsAreMovedToTheirMountPath(t *testing.T) {
 	}
 }
 
+func TestTheSameProgramsTakeNoMoreRoom(t *testing.T) {
+	s := testStore(t, t.TempDir())
+	const spec = "mountPath: /usr/local/bin\n"
+	one, two := hostFolder(t, spec), hostFolder(t, spec)
+	for _, dir := range []string{one, two} {
+		check(t, os.Link(filepath.Join(dir, "app"), filepath.Join(dir, "other")))
+	}
+	check(t, os.Chtimes(filepath.Join(two, "app"), time.Time{}, time.Now().Add(time.Minute)))
+	add(t, s, "one", "host:"+one)
+	add(t, s, "two", "host:"+two)
+	a, b := pull(t, s, "one").Layers[0], pull(t, s, "two").Layers[0]
+	if a != b {
+		t.Errorf("two folders with the same programs are two layers: %s, %s", a, b)
+	}
+	app, err := os.Stat(filepath.Join(a, "usr/local/bin/app"))
+	check(t, err)
+	other, err := os.Stat(filepath.Join(a, "usr/local/bin/other"))
+	check(t, err)
+	if !os.SameFile(app, other) {
+		t.Error("a program with two names is there twice")
+	}
+}
+
 func TestHostSourcesThatAreNone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	check(t, os.WriteFile(file, nil, 0o600))
