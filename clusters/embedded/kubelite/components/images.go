@@ -10,8 +10,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"time"
 	"syscall"
+	"time"
 
 	"shakedown.dev/shakedown/clusters/embedded/kubelite/boot"
 	"shakedown.dev/shakedown/clusters/embedded/kubelite/cri"
