@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -91,5 +92,35 @@ func TestDiallingEndsWithItsContext(t *testing.T) {
 	time.AfterFunc(10*time.Millisecond, func() { cancel(why) })
 	if _, err := dialThrough(ctx, l.Addr().String(), asked{}); !errors.Is(err, why) {
 		t.Errorf("%v, want %v", err, why)
+	}
+}
+
+func TestDockerRuns(t *testing.T) {
+	docker := filepath.Join(t.TempDir(), "docker")
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	text, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(docker, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if dockerRuns(os.Getpid()) {
+		t.Fatal("found before there was one")
+	}
+	cmd := exec.Command(docker, "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if !dockerRuns(os.Getpid()) {
+		t.Error("a child called docker was not found")
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if dockerRuns(os.Getpid()) {
+		t.Error("found after its end")
 	}
 }

@@ -110,7 +110,11 @@ func oneLine(text string) string {
 // errNoSuch is what docker says of an object that is not there.
 func errNoSuch(err error) bool {
 	failed, ok := errors.AsType[*commandError](err)
-	return ok && strings.Contains(strings.ToLower(failed.said), "no such")
+	said := ""
+	if ok {
+		said = strings.ToLower(failed.said)
+	}
+	return strings.Contains(said, "no such") || strings.Contains(said, "not found")
 }
 
 func notFound(name string) error { return &clusters.NameError{Name: name, Err: clusters.ErrNotFound} }

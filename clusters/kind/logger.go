@@ -34,8 +34,11 @@ func (i info) Info(message string) {
 		i.log.Debug(message)
 		return
 	}
-	if s, ok := step(message); ok && i.to != nil {
-		i.to(s)
+	if s, ok := step(message); ok {
+		// "Ready after 0s" is told as a step that begins and never ends.
+		if i.to != nil && !strings.HasPrefix(s.Name, "kind: Ready after") {
+			i.to(s)
+		}
 		return
 	}
 	i.log.Info(strings.TrimSpace(message))

@@ -92,6 +92,7 @@ func (p *Provider) Up(ctx context.Context, spec clusters.Spec) (clusters.Cluster
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
+	quiesce(clean)
 	return nil, errors.Join(explain(err), p.remove(clean, spec.Name))
 }
 
@@ -224,7 +225,7 @@ func (p *Provider) export(name string) {
 		return
 	}
 	if err := p.kind().CollectLogs(name, p.LogsDir); err != nil {
-		p.log().Warn("export kind's logs", "cluster", name, "error", err)
+		p.log().Warn("export kind's logs", "cluster", name, "error", oneLine(err.Error()))
 	}
 }
 
