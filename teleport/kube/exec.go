@@ -59,6 +59,9 @@ func (e *OpenError) Unwrap() error { return e.Err }
 // close one; Teleport 13 knows 4.
 var protocols = []string{"v5.channel.k8s.io", "v4.channel.k8s.io"}
 
+// writeBuffer is how much of a WebSocket message is sent as one frame, in bytes.
+const writeBuffer = 2048
+
 // Exec runs a command in a container and holds its streams. Every error is an *OpenError. ctx bounds the opening.
 func (c *Client) Exec(ctx context.Context, t Target, s Start) (*Stream, error) {
 	if s.SPDY {
@@ -67,7 +70,7 @@ func (c *Client) Exec(ctx context.Context, t Target, s Start) (*Stream, error) {
 	o := &opening{client: c, clock: time.Now()}
 	dialer := websocket.Dialer{
 		NetDialTLSContext: o.dial, Subprotocols: protocols,
-		ReadBufferSize: 2048, WriteBufferSize: 2048,
+		ReadBufferSize: 2048, WriteBufferSize: writeBuffer,
 	}
 	url := c.execRequest(t, s).URL()
 	url.Scheme = "wss"

@@ -121,8 +121,19 @@ func (s *Stream) Write(p []byte) (int, error) {
 	if s.spdy != nil {
 		return s.spdy.in.Write(p)
 	}
-	return len(p), s.send(channelStdin, p)
+	for sent := 0; sent < len(p); {
+		n := min(len(p)-sent, maxMessage)
+		if err := s.send(channelStdin, p[sent:sent+n]); err != nil {
+			return sent, err
+		}
+		sent += n
+	}
+	return len(p), nil
 }
+
+// maxMessage is what goes into one message: it must fit into one frame with its channel's byte, for the API server
+// takes the continuation of a message for one of its own, and its first byte for a channel.
+const maxMessage = writeBuffer - 1
 
 func (s *Stream) send(channel byte, p []byte) error {
 	s.write.Lock()
