@@ -127,6 +127,17 @@ func TestE2EStreams(t *testing.T) {
 				t.Errorf("terminal: %q", out.String())
 			}
 		})
+		t.Run(protocol+": a program lets go of its terminal before it exits", func(t *testing.T) {
+			resp, err := n.Exec(ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"sh", "-c", "exec 0<&- 1>&- 2>&-; sleep 0.3; exit 5"}, Tty: true, Stdin: true, Stdout: true})
+			must(t, err)
+			in, w := io.Pipe()
+			defer w.Close()
+			err = n.stream(protocol, resp.Url, remotecommand.StreamOptions{Stdin: in, Stdout: io.Discard, Tty: true})
+			var exit utilexec.ExitError
+			if !errors.As(err, &exit) || exit.ExitStatus() != 5 {
+				t.Errorf("err %v, want exit 5, not that of a hangup", err)
+			}
+		})
 	}
 }
 

@@ -39,6 +39,9 @@ func drain(src *os.File, done <-chan struct{}, write func([]byte)) {
 			write(buf[:n])
 		}
 		if err != nil {
+			// A terminal that nobody has open any more hangs up when our end of it is closed, and that would end a
+			// program that has closed its streams on its way out and not exited yet.
+			<-done
 			return
 		}
 		select {
