@@ -33,6 +33,8 @@ func TestValidity(t *testing.T) {
 		{"load offered before the first change", "no sample", killed(drop(history.KindGenerator)), false, "nothing was offered"},
 		{"load offered before the first change", "a closed stream that holds what it should", killed(closed(50)), true, "held 50 of 50"},
 		{"load offered before the first change", "a closed stream that holds too few", killed(closed(80)), false, "held at most 50 of 80"},
+		{"load offered before the first change", "brief sessions are not held all at once", killed(closed(80), brief), true, "opened 150 of 80"},
+		{"load offered before the first change", "brief sessions too few of which opened", killed(closed(180), brief), false, "opened at most 150 of 180"},
 		{"load offered throughout", "none of ours", steady(), true, "0 of 400"},
 		{"load offered throughout", "a tenth is our failure", steady(oursEvery(10)), false, "40 of 400"},
 		{"schedule kept", "1 ms late", steady(), true, "1ms late at p99"},
@@ -129,6 +131,8 @@ func started(share float64) func(*world) {
 		})
 	}
 }
+
+func brief(w *world) { w.start.Streams[0].Brief = true }
 
 func closed(held int) func(*world) {
 	return func(w *world) { w.start.Streams[0].Model, w.start.Streams[0].Held = "closed", held }

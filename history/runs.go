@@ -56,6 +56,8 @@ type StreamOffer struct {
 	Rate      float64 `json:"ratePerSecond,omitempty"` // highest rate offered; open model
 	Held      int     `json:"held,omitempty"`          // sessions to hold (closed) or to expect held (open, steady state)
 	MaxHeld   int     `json:"maxHeld,omitempty"`       // cap; 0: none
+	// Brief: sessions may end by themselves before all are held, so how many are held says little of what was offered.
+	Brief bool `json:"brief,omitempty"`
 }
 
 // Bounds are the limits that a run's validity is judged by.

@@ -1,6 +1,8 @@
 package load
 
 import (
+	"slices"
+
 	"shakedown.dev/shakedown/history"
 	"shakedown.dev/shakedown/scenarios"
 )
@@ -13,6 +15,7 @@ func Offers(p *scenarios.Plan) []history.StreamOffer {
 		if s.Arrival.Closed != nil {
 			o.Model = "closed"
 		}
+		o.Brief = slices.ContainsFunc(s.Mix, func(m scenarios.Weighted) bool { return m.Session.Length.IsZero() })
 		o.Session, o.Behaviour = s.Mix[0].Session.Kind, s.Mix[0].Session.Behaviour
 		for _, m := range s.Mix[1:] {
 			if m.Session.Kind != o.Session {

@@ -108,6 +108,10 @@ func TestOffersAndLimits(t *testing.T) {
 	if got[1].Model != "closed" || got[1].Held != 7 || got[1].Session != "mix" || got[1].Behaviour != "mix" {
 		t.Errorf("got %+v", got[1])
 	}
+	brief := plan(scenarios.Session{Behaviour: "transfer", Size: 1}, scenarios.Arrival{Closed: &scenarios.Closed{Held: 1}})
+	if got[0].Brief || !Offers(brief)[0].Brief {
+		t.Error("only sessions without a length are brief")
+	}
 	if errs := Limits(p); len(errs) > 0 {
 		t.Errorf("37 sessions: %v", errs)
 	}

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -83,7 +84,17 @@ func (f *Forward) streams(port int) error {
 		f.words <- strings.Join(strings.Fields(string(text)), " ")
 	}()
 	headers.Set(corev1.StreamType, corev1.StreamTypeData)
-	f.data, err = f.conn.CreateStream(headers)
+	if f.data, err = f.conn.CreateStream(headers); err == nil {
+		return nil
+	}
+	// Where nobody listens the stream may be reset before it is seen to stand; the other one says why.
+	select {
+	case words := <-f.words:
+		if words != "" {
+			return fmt.Errorf("%w: %s", io.EOF, words)
+		}
+	case <-time.After(settle):
+	}
 	return err
 }
 
