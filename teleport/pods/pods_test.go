@@ -82,7 +82,33 @@ func TestScrape(t *testing.T) {
 			t.Errorf("%d: got %v, %v", code, got, err)
 		}
 	}
+	status = http.StatusServiceUnavailable
 	if _, err := NewScraper(dial).Pod(t.Context(), p); err == nil || !strings.Contains(err.Error(), "503") {
 		t.Errorf("a page with status 503 was taken: %v", err)
+	}
+}
+
+// TestScrapeProcesses: the processes of an agents' pod are added up, and of the names that are not wanted nothing is
+// even parsed.
+func TestScrapeProcesses(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(page + "# TYPE broken gauge\nbroken this is no number\n"))
+	}))
+	defer server.Close()
+	var dialled []string
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialled = append(dialled, address)
+		return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
+	}
+	got, err := NewScraper(dial, "rx", "backend_write_seconds").Processes(t.Context(), Pod{Name: "p", IP: "10.1.2.3"}, 2)
+	want := Samples{"rx": 18, "backend_write_seconds_count": 8, "backend_write_seconds_sum": 4}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	if diff := cmp.Diff([]string{"10.1.2.3:3000", "10.1.2.3:3001"}, dialled); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := NewScraper(dial).Processes(t.Context(), Pod{Name: "p", IP: "10.1.2.3"}, 1); err == nil {
+		t.Error("a page that cannot be read was taken")
 	}
 }
