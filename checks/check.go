@@ -61,6 +61,7 @@ func Default() []Check {
 		{validityCheck, validityFindings},
 		{"sessions explained", sessionsExplained},
 		{"recordings explained", recordingsExplained},
+		{"nothing recorded twice", nothingTwice},
 		{"lines intact", linesIntact},
 		{"ready means serving", readyServes},
 		{"serving means ready", servingIsReady},

@@ -34,6 +34,10 @@ func TestDefaultChecks(t *testing.T) {
 		{"recordings explained", "one missing after its proxy was killed", killed(damage("terminals/120", history.RecMissing)), Pass, "each of 1 damaged"},
 		{"recordings explained", "none expected though a gate asks", steady(noRecordings, gateOn("recordings.missing == 0")), Inconclusive, "no recording was expected"},
 
+		{"nothing recorded twice", "each event once", steady(), Pass, "no recording has an event twice"},
+		{"nothing recorded twice", "events twice in a session that nothing disturbed", killed(recordedTwice("terminals/8")), Fail, "1 recordings have events more than once"},
+		{"nothing recorded twice", "events twice in a session that was cut", killed(recordedTwice("terminals/120")), Pass, "1 recordings have events more than once, of sessions that were disturbed"},
+
 		{"lines intact", "all lines came back", steady(), Pass, "what was typed"},
 		{"lines intact", "a line came back otherwise", steady(func(w *world) {
 			w.sessions(func(s *history.Session) { s.Lines.Bad = boolInt(s.ID == "terminals/7") })
@@ -268,6 +272,17 @@ func unroute(i int, from, to time.Duration) func(*world) {
 		w.sessions(func(s *history.Session) {
 			if s.Agent.Pod == agent(i) && s.Due >= from && s.Due < to {
 				s.Class, s.Open, s.Failed, s.Cut, s.End, s.Recorded = history.Refused, 0, history.PhaseRoute, history.CutUnrouted, s.Due+sec, false
+			}
+		})
+	}
+}
+
+// recordedTwice has events more than once in a session's recording.
+func recordedTwice(id string) func(*world) {
+	return func(w *world) {
+		w.recordings(func(r *history.Recording) {
+			if r.Session == id {
+				r.Repeated = 2
 			}
 		})
 	}

@@ -36,6 +36,7 @@ type ledger struct {
 	replicas   map[string]replicaSteps     // component
 	agents     map[string][]agentChange    // agent UUID
 	listed     []listed
+	repeated   []repeated
 	entries    map[string]*phase
 	entryOrder []string
 	faults     []*fault

@@ -183,6 +183,7 @@ func (l *ledger) addRecording(d history.Recording) {
 		l.damaged = append(l.damaged, damagedRecording{recording: int32(len(l.recordings)), id: d.Session,
 			lines: max(d.Tail, missingLines(d)), detail: l.strings.name(l.strings.id(d.Detail))})
 	}
+	l.addRepeated(r.session, d)
 	l.recordings = append(l.recordings, r)
 }
 

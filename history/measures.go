@@ -76,8 +76,9 @@ type Recording struct {
 
 	Expected uint64      `json:"expectedLines"` // acknowledged by the server
 	Found    uint64      `json:"foundLines"`
-	Missing  [][2]uint64 `json:"missingRanges,omitempty"` // inclusive
-	Tail     uint64      `json:"tailLines,omitempty"`     // missing at the end
+	Missing  [][2]uint64 `json:"missingRanges,omitempty"`  // inclusive
+	Tail     uint64      `json:"tailLines,omitempty"`      // missing at the end
+	Repeated int         `json:"repeatedEvents,omitempty"` // that came more than once; counted once
 	// Settled is from the session's end until the recording was complete.
 	Settled time.Duration `json:"settledNs,omitempty"`
 	Waited  time.Duration `json:"waitedNs,omitempty"` // how long was waited in all

@@ -170,7 +170,7 @@ func (c *check) write(it *item, class history.RecordingClass, detail string, h s
 		Waited: max(c.opts.History.Now()-it.End, 0),
 	}
 	if f := it.played; f != nil {
-		r.Found, r.Missing, r.Tail = f.lines, f.missing, f.tail
+		r.Found, r.Missing, r.Tail, r.Repeated = f.lines, f.missing, f.tail, f.duplicates
 	}
 	if class == history.RecComplete || class == history.RecLate {
 		r.Settled = max(it.whole-it.End, 0)

@@ -65,7 +65,7 @@ var bySession = []wrong{
 	{fault: "lose-recording", set: []string{values("standin.faults", "lose-recording:every=8")}, hit: recordingsOf("missing"), says: "missing"},
 	{fault: "truncate-recording", set: []string{values("standin.faults", "truncate-recording:every=5")}, hit: recordingsOf("truncated"), says: "truncated"},
 	{fault: "gap-recording", set: []string{values("standin.faults", "gap-recording:every=4")}, hit: recordingsOf("gap"), says: "gap"},
-	{fault: "duplicate-recording", set: []string{values("standin.faults", "duplicate-recording:every=13")}, says: "every recording complete"},
+	{fault: "duplicate-recording", set: []string{values("standin.faults", "duplicate-recording:every=7")}, says: "events more than once"},
 	{fault: "forget-end-event", set: []string{values("auth.standin.faults", "forget-end-event:every=6")}, hit: recordingsOf("noEnd"), says: "noEnd"},
 	{fault: "late-upload", set: []string{values("auth.standin.faults", "late-upload:every=7,for=8s")}, hit: recordingsOf("late"), says: "every recording complete"},
 }
