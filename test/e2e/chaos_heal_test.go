@@ -3,8 +3,11 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,14 +16,33 @@ import (
 	"shakedown.dev/shakedown/undo"
 )
 
+// built is the program under test, built once into the folder of the tests' application.
+var built = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(appDir, "..", filepath.Base(appDir)+"-program", "shakedown")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	out, err := exec.Command("go", "build", "-o", path, "../../cmd/shakedown").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return path, err
+})
+
+func program(t *testing.T) string {
+	t.Helper()
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // TestE2EChaosHeal leaves a cluster as a runner does that was killed with all it had in force, and heals
 // it with the program: from the run folder, and from the cluster alone.
 func TestE2EChaosHeal(t *testing.T) {
 	t.Parallel()
-	shakedown := filepath.Join(t.TempDir(), "shakedown")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", shakedown, "../../cmd/shakedown").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	shakedown := program(t)
 	c, err := up(t.Context(), uniqueName("heal"), func(s *clusters.Spec) { s.NodeMonitorGrace = 8 * time.Second })
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -21,12 +20,7 @@ const janitorImage = "shakedown.dev/shakedown"
 
 // janitors makes the program an image of the shared cluster.
 func janitors(s *space) {
-	dir := s.t.TempDir()
-	s.must(os.Chmod(dir, 0o755))
-	s.must(os.Chmod(filepath.Dir(dir), 0o755))
-	if out, err := exec.CommandContext(s.ctx, "go", "build", "-o", filepath.Join(dir, "shakedown"), "../../cmd/shakedown").CombinedOutput(); err != nil {
-		s.t.Fatalf("build: %v\n%s", err, out)
-	}
+	dir := filepath.Dir(program(s.t))
 	s.must(os.WriteFile(filepath.Join(dir, "image.yaml"), []byte("mountPath: /opt/shakedown\nentrypoint: [/opt/shakedown/shakedown]\n"), 0o644))
 	s.must(s.c.(clusters.ImageAdder).AddImage(s.ctx, clusters.Image{Name: janitorImage, Source: "host:" + dir}))
 }

@@ -49,6 +49,7 @@ func TestMain(m *testing.M) {
 	})
 	testenv.Finish(func(ctx context.Context, _ *envconf.Config) (context.Context, error) {
 		defer os.RemoveAll(appDir)
+		defer os.RemoveAll(appDir + "-program")
 		return ctx, provider.Down(ctx, shared.Name())
 	})
 	kubelite, err := filepath.Abs("../../bin/kubelite")
