@@ -43,7 +43,7 @@ func program(t *testing.T) string {
 func TestE2EChaosHeal(t *testing.T) {
 	t.Parallel()
 	shakedown := program(t)
-	c, err := up(t.Context(), uniqueName("heal"), func(s *clusters.Spec) { s.NodeMonitorGrace = 8 * time.Second })
+	c, err := up(t.Context(), uniqueName("heal"), func(s *clusters.Spec) { s.NodeMonitorGrace = 12 * time.Second })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -244,7 +244,7 @@ func TestE2EChaosEmptySelection(t *testing.T) {
 func TestE2EChaosNodes(t *testing.T) {
 	t.Parallel()
 	// A busy machine must not make nodes that nobody touched look lost.
-	c, err := up(t.Context(), uniqueName("chaos"), func(s *clusters.Spec) { s.NodeMonitorGrace = 8 * time.Second })
+	c, err := up(t.Context(), uniqueName("chaos"), func(s *clusters.Spec) { s.NodeMonitorGrace = 12 * time.Second })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,13 +18,14 @@ import (
 // idle: their live heap is small, and at the default they would keep twice it.
 var smallHeap = []string{"GOGC=50"}
 
-// nodeEnv has a node give up connections to the API server that are dead, such as after a partition, within
-// a quarter of the time in which it is believed alive; at client-go's default of 45 s they would outlast it.
+// nodeEnv has a node give up connections to the API server that are dead, such as after a partition, in half
+// of the time in which it is believed alive; at client-go's default of 45 s they would outlast it. On a busy
+// machine an answer may take a second or two, and is no sign of death.
 func nodeEnv(monitorGrace time.Duration) []string {
 	if monitorGrace <= 0 {
 		return smallHeap
 	}
-	seconds := max(1, int(monitorGrace.Seconds()/8))
+	seconds := max(3, int(monitorGrace.Seconds()/4))
 	return append(slices.Clone(smallHeap), fmt.Sprintf("HTTP2_READ_IDLE_TIMEOUT_SECONDS=%d", seconds), fmt.Sprintf("HTTP2_PING_TIMEOUT_SECONDS=%d", seconds))
 }
 
