@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,11 +120,11 @@ func TestE2EPlantedTogether(t *testing.T) {
 
 // TestE2EPlantedAlone is a run for each fault, in which nothing else is wrong.
 func TestE2EPlantedAlone(t *testing.T) {
-	for _, w := range append(bySession, byPart...) {
+	if !long() {
+		t.Skip(longEnv + " is not set: those of sessions and recordings are tried together, others not at all")
+	}
+	for _, w := range slices.Concat(bySession, byPart) {
 		t.Run(w.fault, func(t *testing.T) {
-			if !long() && w.fault != "ready-while-dead" {
-				t.Skip(longEnv + " is not set: most planted faults are tried together, or not at all")
-			}
 			v := trial{text: planted, seed: 1, set: w.set, during: w.during}.judged(t).Verdict
 			if missed := w.missed(v); missed != "" {
 				tell(t, v)
