@@ -10,6 +10,7 @@ import (
 
 	"shakedown.dev/shakedown/checks"
 	"shakedown.dev/shakedown/clusters"
+	"shakedown.dev/shakedown/standin/faults"
 )
 
 //go:embed planted.yaml
@@ -131,5 +132,21 @@ func TestE2EPlantedAlone(t *testing.T) {
 				t.Errorf("%s was planted and not found: %s", w.fault, missed)
 			}
 		})
+	}
+}
+
+// TestE2EEveryPlantedFaultIsTried holds the rows against what the stand-in can be told.
+func TestE2EEveryPlantedFaultIsTried(t *testing.T) {
+	tried := map[string]bool{}
+	for _, w := range slices.Concat(bySession, byPart) {
+		tried[w.fault] = true
+	}
+	for _, name := range faults.All() {
+		if !tried[string(name)] {
+			t.Errorf("%s has no row", name)
+		}
+	}
+	if len(tried) != len(faults.All()) {
+		t.Errorf("%d rows, the stand-in knows %d faults", len(tried), len(faults.All()))
 	}
 }
