@@ -62,7 +62,12 @@ func TestTheCatalogueIsPlanned(t *testing.T) {
 			if s.Name != l.Name {
 				t.Errorf("the file is named %s, the scenario %s", l.Name, s.Name)
 			}
-			p, err := NewPlan(s, sound(), 7)
+			facts := sound() // and what the scenario itself brings
+			facts.Nodes = max(facts.Nodes, s.Cluster.Nodes)
+			if etcd, ok := s.Teleport.From.Values["etcd"].(map[string]any); ok && etcd["enabled"] == true {
+				facts.Components["etcd"] = Component{Replicas: 1, MaxUnavailable: 1}
+			}
+			p, err := NewPlan(s, facts, 7)
 			if err != nil {
 				t.Fatal(err)
 			}
