@@ -2,6 +2,7 @@ package checks
 
 import (
 	"fmt"
+	"time"
 
 	"shakedown.dev/shakedown/history"
 )
@@ -45,7 +46,22 @@ func nothingTwice(m *Measures) []Finding {
 	return out
 }
 
-// wasDisturbed says whether the session was lost, or an auth was away or ended while it was open.
+// resendTime is how long after a session its recording may still be on the way to the auth.
+const resendTime = time.Minute
+
+// wasDisturbed says whether the session was lost, or an auth was away, or one of the auths and proxies, on which the
+// way of a recording leads, ended while it was open or soon after.
 func (l *ledger) wasDisturbed(s *session) bool {
-	return s.lost >= 0 || len(l.authSuspects(span{s.open, s.end})) > 0
+	w := span{s.open, s.end + resendTime}
+	if s.lost >= 0 || len(l.authSuspects(w)) > 0 {
+		return true
+	}
+	for _, p := range l.pods {
+		for _, e := range p.ends {
+			if p.ref.Component == "proxy" && e.span.overlaps(w) {
+				return true
+			}
+		}
+	}
+	return false
 }
