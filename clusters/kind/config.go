@@ -138,5 +138,6 @@ func sameShape(have, want clusters.Spec) error {
 	if len(differs) == 0 {
 		return nil
 	}
-	return &clusters.NameError{Name: want.Name, Err: fmt.Errorf("%w (%w)", clusters.ErrDifferent, errors.Join(differs...))}
+	err := &clusters.NameError{Name: want.Name, Err: fmt.Errorf("%w (%w)", clusters.ErrDifferent, errors.Join(differs...))}
+	return exit.Hint(exit.With(exit.Usage, err), "choose another --name, or first run: shakedown cluster down --cluster kind --name "+want.Name)
 }

@@ -1,11 +1,14 @@
 package kind
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"shakedown.dev/shakedown/clusters"
@@ -62,12 +65,20 @@ func (c *Cluster) Facts(ctx context.Context) (clusters.Facts, error) {
 		f.PodCIDR, f.ServiceCIDR, f.DNS = at.pods, at.services, at.dns
 	}
 	known := c.fromAPI(ctx, &f)
-	for _, n := range containers {
-		one := known[n.Name]
-		one.Name, one.State = n.Name, c.state(ctx, n)
-		f.Nodes = append(f.Nodes, one)
+	f.Nodes = make([]clusters.Node, len(containers))
+	var all errgroup.Group
+	for i, n := range containers {
+		all.Go(func() (err error) {
+			one := known[n.Name]
+			one.Name = n.Name
+			one.State, err = c.state(ctx, n)
+			f.Nodes[i] = one
+			return err
+		})
 	}
-	return f, nil
+	err = all.Wait()
+	slices.SortFunc(f.Nodes, func(a, b clusters.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return f, err
 }
 
 // fromAPI gives what the API knows of nodes; while it is away, nothing.
@@ -89,16 +100,18 @@ func (c *Cluster) fromAPI(ctx context.Context, f *clusters.Facts) map[string]clu
 	return out
 }
 
-func (c *Cluster) state(ctx context.Context, n containerState) clusters.NodeState {
+func (c *Cluster) state(ctx context.Context, n containerState) (clusters.NodeState, error) {
 	switch {
 	case n.State.Paused:
-		return clusters.NodePaused
+		return clusters.NodePaused, nil
 	case !n.State.Running:
-		return clusters.NodeKilled
-	case c.partitioned(ctx, n.Name):
-		return clusters.NodePartitioned
+		return clusters.NodeKilled, nil
 	}
-	return clusters.NodeRunning
+	cut, err := partitioned(ctx, n.Name)
+	if cut {
+		return clusters.NodePartitioned, err
+	}
+	return clusters.NodeRunning, err
 }
 
 // MadeFor is the value of a label that the cluster was made with, and whether it was to go with its maker.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -106,9 +107,13 @@ func (c *Cluster) Heal(ctx context.Context, node string) error {
 	return wrapf(err, "heal %s", node)
 }
 
-func (c *Cluster) partitioned(ctx context.Context, node string) bool {
+// partitioned looks for the chain. That there is none is iptables' exit status 1; anything else says nothing.
+func partitioned(ctx context.Context, node string) (bool, error) {
 	_, err := docker(ctx, "exec", node, "iptables", "-w", "-n", "-L", partitionChain)
-	return err == nil
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok && failed.ExitCode() == 1 {
+		return false, nil
+	}
+	return err == nil, wrapf(err, "look whether %s is partitioned", node)
 }
 
 // controlPlane is the name of the node that the API is on.

@@ -15,7 +15,7 @@ import (
 )
 
 // answerLimit is how long a cluster may take to say how it is; one that starts or hangs takes longer.
-const answerLimit = 2 * time.Second
+const answerLimit = 5 * time.Second
 
 // listed is a line of cluster list.
 type listed struct {

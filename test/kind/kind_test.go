@@ -247,16 +247,18 @@ func TestKindIsCleanedUp(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
 			select {
 			case <-said.seen:
-			case <-time.After(5 * time.Minute):
-				t.Errorf("never said %q", row.after)
+			case err := <-ended:
+				t.Fatalf("it ended (%v) before it said %q:\n%s", err, row.after, said.String())
 			}
 			time.Sleep(3 * time.Second) // into the middle of it
 			if err := cmd.Process.Signal(row.signal); err != nil {
 				t.Fatal(err)
 			}
-			_ = cmd.Wait() // how it ended is not the question
+			<-ended // how is not the question
 			if row.heal {
 				runs, err := filepath.Glob(filepath.Join(dir, "*"))
 				if err != nil || len(runs) != 1 {
