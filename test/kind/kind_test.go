@@ -252,7 +252,7 @@ func TestKindIsCleanedUp(t *testing.T) {
 			select {
 			case <-said.seen:
 			case err := <-ended:
-				t.Fatalf("it ended (%v) before it said %q:\n%s", err, row.after, said.String())
+				t.Fatalf("it ended (%v) before it said %q:\n%s", err, row.after, said.said.String())
 			}
 			time.Sleep(3 * time.Second) // into the middle of it
 			if err := cmd.Process.Signal(row.signal); err != nil {
@@ -268,7 +268,7 @@ func TestKindIsCleanedUp(t *testing.T) {
 			}
 			nothingLeft(t, before)
 			if t.Failed() {
-				t.Log(said.String())
+				t.Log(said.said.String())
 			}
 		})
 	}
@@ -276,15 +276,15 @@ func TestKindIsCleanedUp(t *testing.T) {
 
 // watched is an output that tells when a word has come.
 type watched struct {
-	bytes.Buffer
+	said bytes.Buffer // embedded, it would be filled past Write
 	want string
 	seen chan struct{}
 	done bool
 }
 
 func (w *watched) Write(p []byte) (int, error) {
-	n, err := w.Buffer.Write(p)
-	if !w.done && strings.Contains(w.String(), w.want) {
+	n, err := w.said.Write(p)
+	if !w.done && strings.Contains(w.said.String(), w.want) {
 		w.done = true
 		close(w.seen)
 	}
