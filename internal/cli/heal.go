@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 
 	"shakedown.dev/shakedown/clusters"
 	"shakedown.dev/shakedown/internal/exit"
+	"shakedown.dev/shakedown/run"
 	"shakedown.dev/shakedown/teleport/helm"
 	"shakedown.dev/shakedown/undo"
 )
@@ -54,12 +56,15 @@ func (a *app) heal() *cobra.Command {
 }
 
 func (h *healing) do(ctx context.Context) error {
+	if alone, err := h.untouched(ctx); alone || err != nil {
+		return err
+	}
 	log, err := h.folder()
 	if err != nil {
 		return err
 	}
 	if log != nil && len(log.Pending()) == 0 {
-		return errors.Join(h.tell(log.Head().Run, nil), log.Close(), h.takeDown(ctx, log.Head()))
+		return errors.Join(h.tell(log.Head().Run, nil), log.Close(), h.takeDown(ctx, log.Head().Provider, log.Head().Run))
 	}
 	in, err := h.reach(ctx, log)
 	if errors.Is(err, clusters.ErrNotFound) && log != nil {
@@ -80,33 +85,49 @@ func (h *healing) do(ctx context.Context) error {
 	if head := log.Head(); head.Namespace != "" && len(undo.Failed(results)) == 0 {
 		err = errors.Join(err, undo.Leave(ctx, in.Client, head.Namespace, head.Run))
 	}
-	return errors.Join(err, h.tell(log.Head().Run, results), log.Close(), h.takeDown(ctx, log.Head()))
+	return errors.Join(err, h.tell(log.Head().Run, results), log.Close(), h.takeDown(ctx, log.Head().Provider, log.Head().Run))
 }
 
-// takeDown ends a cluster of the dead run that was to end with it, where the kernel did not see to that.
-func (h *healing) takeDown(ctx context.Context, run undo.Head) error {
-	if run.Provider != onKind {
+// untouched is a run that died before it changed anything: its folder has no undo log yet, but it may have made a
+// cluster. The result says whether the folder is such a one.
+func (h *healing) untouched(ctx context.Context) (bool, error) {
+	if _, err := os.Stat(filepath.Join(h.run, undo.FileName)); h.run == "" || !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	data, err := os.ReadFile(filepath.Join(h.run, envFile))
+	if err != nil {
+		return false, nil //nolint:nilerr // it is no run folder
+	}
+	var env run.Env
+	if err := json.Unmarshal(data, &env); err != nil {
+		return false, exit.With(exit.Usage, fmt.Errorf("%s: %w", filepath.Join(h.run, envFile), err))
+	}
+	return true, errors.Join(h.tell(env.Run, nil), h.takeDown(ctx, env.Provider, env.Run))
+}
+
+// takeDown ends the clusters of a dead run that were to end with it, where the kernel did not see to that.
+func (h *healing) takeDown(ctx context.Context, provider, run string) error {
+	if provider != onKind {
 		return nil
 	}
 	p := h.open(where{provider: onKind}, nil, "")
-	c, err := clusters.Find(ctx, p, run.Cluster)
-	if errors.Is(err, clusters.ErrNotFound) {
-		return nil
-	}
+	up, err := p.List(ctx)
 	if err != nil {
 		return err
 	}
-	made, ok := c.(clusters.Ephemeral)
-	if !ok {
-		return nil
+	for _, c := range up {
+		made, ok := c.(clusters.Ephemeral)
+		if !ok {
+			continue
+		}
+		if id, ephemeral := made.MadeFor(helm.RunLabel); id != run || !ephemeral {
+			continue
+		}
+		if err := p.Down(ctx, c.Name()); err != nil {
+			return err
+		}
+		h.talk("Cluster %s, which the run had made for itself, is gone.", c.Name())
 	}
-	if id, ephemeral := made.MadeFor(helm.RunLabel); id != run.Run || !ephemeral {
-		return nil
-	}
-	if err := p.Down(ctx, c.Name()); err != nil {
-		return err
-	}
-	h.talk("Cluster %s, which the run had made for itself, is gone.", c.Name())
 	return nil
 }
 
