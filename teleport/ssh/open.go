@@ -16,8 +16,11 @@ import (
 
 // dial gives a TCP connection. A name that cannot be resolved is a phase of its own.
 func (o *opening) dial(ctx context.Context, address string) error {
-	err := o.step(ctx, history.PhaseConnect, func() {}, func(ctx context.Context) (err error) {
-		o.conn.raw, err = o.client.opts.Dial(ctx, "tcp", address)
+	err := o.step(ctx, history.PhaseConnect, func() {}, func(ctx context.Context) error {
+		conn, err := o.client.opts.Dial(ctx, "tcp", address)
+		if err == nil {
+			o.conn.raw = &socket{Conn: conn}
+		}
 		return err
 	})
 	var dns *net.DNSError
