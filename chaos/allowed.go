@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
 // The label of a namespace whose owner allows faults. On a cluster that Shakedown did not make nothing is
@@ -25,12 +27,20 @@ func allowed(ctx context.Context, s *Site) error {
 			return nil
 		}
 	}
-	ns, err := s.Client.CoreV1().Namespaces().Get(ctx, s.Namespace, metav1.GetOptions{})
+	return Allowed(ctx, s.Client, s.Namespace)
+}
+
+// Allowed is nil if the owner of a namespace, on a cluster that is not ours, allows that things are broken in it.
+func Allowed(ctx context.Context, client kubernetes.Interface, namespace string) error {
+	ns, err := client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("the cluster is not one that shakedown made, and has no namespace %s with the label %s=%s", namespace, AllowLabel, AllowValue)
+	}
 	if err != nil {
-		return fmt.Errorf("look for the label %s of namespace %s: %w", AllowLabel, s.Namespace, err)
+		return fmt.Errorf("look for the label %s of namespace %s: %w", AllowLabel, namespace, err)
 	}
 	if ns.Labels[AllowLabel] != AllowValue {
-		return fmt.Errorf("the cluster is not one that shakedown made, and namespace %s has no label %s=%s", s.Namespace, AllowLabel, AllowValue)
+		return fmt.Errorf("the cluster is not one that shakedown made, and namespace %s has no label %s=%s", namespace, AllowLabel, AllowValue)
 	}
 	return nil
 }

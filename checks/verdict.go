@@ -60,6 +60,7 @@ type ClusterFacts struct {
 	Name     string   `json:"name,omitempty"`
 	Version  string   `json:"version,omitempty"`
 	Nodes    []string `json:"nodes,omitempty"`
+	Reach    string   `json:"reach,omitempty"` // how load reached pods, where there are several ways: direct or port-forward
 }
 
 // VerdictMeasures are the measures as verdict.json has them.
@@ -99,7 +100,7 @@ func (m *Measures) verdict() Verdict {
 		v.Measures.Recovery = &r
 	}
 	if m.End != nil {
-		v.Unhealed = m.End.Unhealed
+		v.Unhealed, v.Cluster.Reach = m.End.Unhealed, m.End.Reach
 	}
 	return v
 }

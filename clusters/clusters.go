@@ -78,6 +78,12 @@ type Ephemeral interface {
 	MadeFor(label string) (value string, ephemeral bool)
 }
 
+// Reacher is what a Cluster also is if there are several ways to its pods.
+type Reacher interface {
+	// Reach is Facts.Reach, without asking anybody.
+	Reach() string
+}
+
 // Spawner is what a Cluster also is if programs of this machine can run in its network.
 type Spawner interface {
 	// Spawn runs the command to its end and returns its exit status (128+n for signal n). The command is

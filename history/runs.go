@@ -81,6 +81,8 @@ type RunEnd struct {
 	How      string   `json:"how"`
 	Error    string   `json:"error,omitempty"`
 	Unhealed []string `json:"unhealed,omitempty"`
+	// Reach is how load reached pods, where there are several ways: direct, or port-forward (through the API server).
+	Reach string `json:"reach,omitempty"`
 }
 
 // EntryState is where a timeline entry stands.

@@ -137,7 +137,16 @@ func (r Report) where() string {
 	if n := len(c.Nodes); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d nodes", n))
 	}
+	if way := reaches[c.Reach]; way != "" {
+		parts = append(parts, way)
+	}
 	return strings.Join(parts, ", ")
+}
+
+// reaches says how load got to pods, which is part of what its latencies are.
+var reaches = map[string]string{
+	"direct":       "load reaches pods directly",
+	"port-forward": "load reaches pods through the API server's port-forward",
 }
 
 // length gives seconds as a person says them.

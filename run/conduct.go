@@ -101,6 +101,7 @@ func (t *trial) perform(ctx context.Context) error {
 		defer cancel()
 		collect(patient, t.system, t.folder.path(logsDir), t.Log)
 	}()
+	t.touched = true
 	if err := t.system.install(ctx, t.env.Run, t.folder.path(privateDir), t.step,
 		func(ctx context.Context) func(context.Context) error { return t.startProbe(ctx).finish }); err != nil {
 		return err
@@ -108,6 +109,7 @@ func (t *trial) perform(ctx context.Context) error {
 	for _, d := range t.system.filled {
 		t.env.Filled = append(t.env.Filled, Filled{d.Path, d.Value, d.Reason})
 	}
+	t.env.Reach = t.reach()
 	if err := t.folder.writeEnv(t.env); err != nil {
 		return err
 	}
@@ -129,8 +131,11 @@ func (t *trial) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.undo, err = undo.Create(t.folder.path(undo.FileName),
-		undo.Head{Run: t.env.Run, Provider: t.ProviderName, Cluster: t.cluster.Name(), ClusterID: id, Namespace: t.plan.Teleport.Namespace},
+	head := undo.Head{Run: t.env.Run, Provider: t.ProviderName, Cluster: t.cluster.Name(), ClusterID: id, Namespace: t.plan.Teleport.Namespace, Ephemeral: t.ephemeral()}
+	if head.Ephemeral {
+		t.system.helm.Ephemeral()
+	}
+	t.undo, err = undo.Create(t.folder.path(undo.FileName), head,
 		undo.ConfigMaps{Client: t.system.client, Namespace: t.plan.Teleport.Namespace})
 	return err
 }
@@ -265,7 +270,7 @@ func (t *trial) checkRecordings(ctx context.Context) error {
 
 // end closes the history, with how it came to its end.
 func (t *trial) end(err error, interrupted bool) {
-	last := history.RunEnd{How: "finished", Unhealed: t.result.Unhealed}
+	last := history.RunEnd{How: "finished", Unhealed: t.result.Unhealed, Reach: t.reach()}
 	switch {
 	case interrupted:
 		last.How = "interrupted"

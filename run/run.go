@@ -119,6 +119,8 @@ type runner struct {
 	folder   folder
 	provider clusters.Provider
 	cluster  clusters.Cluster
+	stays    bool // the cluster is there before and after the run
+	touched  bool // something was installed, or may have been
 	result   Result
 }
 
@@ -134,7 +136,9 @@ func (r *runner) whole(ctx context.Context) error {
 	if err := r.step(fmt.Sprintf("Bringing up cluster %s", spec.Name), up); err != nil {
 		return interruption(ctx, err)
 	}
-	err = r.conduct(ctx)
+	if err = r.permitted(ctx); err == nil {
+		err = r.conduct(ctx)
+	}
 	return errors.Join(err, r.takeDown(ctx, spec.Name, err))
 }
 
@@ -148,6 +152,9 @@ func (r *runner) clusterSpec() (clusters.Spec, error) {
 		Labels:           map[string]string{helm.RunLabel: r.env.Run},
 		Images:           r.Images,
 		Detach:           r.Keep == KeepAlways || r.Keep == KeepOnFailure,
+	}
+	if r.ProviderName == onExisting {
+		return spec, spec.Validate() // its nodes pull for themselves
 	}
 	if r.outlives() {
 		image, err := stageJanitor(r.folder.path("images/shakedown"))
@@ -177,12 +184,15 @@ func (r *runner) standin() bool { return helm.Ref{Chart: r.plan.Teleport.From.Ch
 // takeDown ends the cluster unless it is to stay. failed is how the run went.
 func (r *runner) takeDown(ctx context.Context, name string, failed error) error {
 	keep := r.Keep == KeepAlways || r.Keep == KeepOnFailure && (failed != nil || r.result.Verdict.Verdict != checks.Pass)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+	defer cancel()
+	if r.stays {
+		return errors.Join(r.leave(ctx, keep), r.provider.Down(ctx, name))
+	}
 	if keep {
 		r.result.Kept = name
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
-	defer cancel()
 	return r.step("Taking the cluster down", func() error { return r.provider.Down(ctx, name) })
 }
 

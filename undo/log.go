@@ -21,6 +21,7 @@ type Head struct {
 	Cluster   string `json:"cluster,omitempty"`  // its name there
 	ClusterID string `json:"clusterID,omitempty"`
 	Namespace string `json:"namespace,omitempty"` // where the copy of the intents is kept
+	Ephemeral bool   `json:"ephemeral,omitempty"` // what the run installs is to end with it, on a cluster that stays
 }
 
 // line is one line of the file: a head, an intent (with Change), or a later state of an entry.

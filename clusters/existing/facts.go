@@ -9,6 +9,9 @@ import (
 	"shakedown.dev/shakedown/clusters"
 )
 
+// Reach is the way to pods that the first connection found; empty before.
+func (c *Cluster) Reach() string { return c.way.String() }
+
 // Facts are what the API says. Whether limits hold is for the cluster's owner to know; a cluster is expected to.
 func (c *Cluster) Facts(ctx context.Context) (clusters.Facts, error) {
 	f := clusters.Facts{Provider: ProviderName, Name: c.context, Version: c.version, APIServer: c.config.Host, Reach: c.way.String(), Limits: clusters.Limits{Hold: true}}

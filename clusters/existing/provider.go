@@ -129,7 +129,10 @@ type Cluster struct {
 	direct  func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-var _ clusters.Cluster = (*Cluster)(nil)
+var (
+	_ clusters.Cluster = (*Cluster)(nil)
+	_ clusters.Reacher = (*Cluster)(nil)
+)
 
 // Name is the name of its context.
 func (c *Cluster) Name() string { return c.context }

@@ -64,7 +64,7 @@ func (h *healing) do(ctx context.Context) error {
 		return err
 	}
 	if log != nil && len(log.Pending()) == 0 {
-		return errors.Join(h.tell(log.Head().Run, nil), log.Close(), h.takeDown(ctx, log.Head().Provider, log.Head().Run))
+		return errors.Join(h.tell(log.Head().Run, nil), log.Close(), h.clear(ctx, log.Head()))
 	}
 	in, err := h.reach(ctx, log)
 	if errors.Is(err, clusters.ErrNotFound) && log != nil {
@@ -85,7 +85,7 @@ func (h *healing) do(ctx context.Context) error {
 	if head := log.Head(); head.Namespace != "" && len(undo.Failed(results)) == 0 {
 		err = errors.Join(err, undo.Leave(ctx, in.Client, head.Namespace, head.Run))
 	}
-	return errors.Join(err, h.tell(log.Head().Run, results), log.Close(), h.takeDown(ctx, log.Head().Provider, log.Head().Run))
+	return errors.Join(err, h.tell(log.Head().Run, results), log.Close(), h.clear(ctx, log.Head()))
 }
 
 // untouched is a run that died before it changed anything: its folder has no undo log yet, but it may have made a
@@ -103,6 +103,14 @@ func (h *healing) untouched(ctx context.Context) (bool, error) {
 		return false, exit.With(exit.Usage, fmt.Errorf("%s: %w", filepath.Join(h.run, envFile), err))
 	}
 	return true, errors.Join(h.tell(env.Run, nil), h.takeDown(ctx, env.Provider, env.Run))
+}
+
+// clear takes away what was to end with the dead run: its cluster, or what it installed on one that stays.
+func (h *healing) clear(ctx context.Context, run undo.Head) error {
+	if h.kubeconfig != "" || h.context != "" || run.Provider == onExisting {
+		return h.uninstall(ctx, run)
+	}
+	return h.takeDown(ctx, run.Provider, run.Run)
 }
 
 // takeDown ends the clusters of a dead run that were to end with it, where the kernel did not see to that.
@@ -156,8 +164,17 @@ func (h *healing) folder() (*undo.Log, error) {
 
 // reach finds the cluster. Without --kubeconfig it is an embedded one.
 func (h *healing) reach(ctx context.Context, log *undo.Log) (undo.Cluster, error) {
-	if h.kubeconfig != "" || h.context != "" || log != nil && log.Head().Provider == "existing" {
-		return h.existing()
+	if h.kubeconfig != "" || h.context != "" || log != nil && log.Head().Provider == onExisting {
+		head := undo.Head{}
+		if log != nil {
+			head = log.Head()
+		}
+		config, err := h.existing(head)
+		if err != nil {
+			return undo.Cluster{}, err
+		}
+		client, err := kubernetes.NewForConfig(config)
+		return undo.Cluster{Client: client}, err
 	}
 	name := h.name
 	if name == "" && log != nil {
@@ -178,16 +195,19 @@ func (h *healing) reach(ctx context.Context, log *undo.Log) (undo.Cluster, error
 	return undo.Cluster{Client: client, Cluster: c}, err
 }
 
-func (h *healing) existing() (undo.Cluster, error) {
+// existing reaches a cluster that is not ours, by the context that is named here or that the run had.
+func (h *healing) existing(run undo.Head) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = h.kubeconfig
-	var config *rest.Config
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: h.context}).ClientConfig()
-	if err != nil {
-		return undo.Cluster{}, exit.With(exit.Usage, fmt.Errorf("kubeconfig: %w", err))
+	name := h.context
+	if name == "" && run.Provider == onExisting {
+		name = run.Cluster
 	}
-	client, err := kubernetes.NewForConfig(config)
-	return undo.Cluster{Client: client}, err
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: name}).ClientConfig()
+	if err != nil {
+		return nil, exit.With(exit.Usage, fmt.Errorf("kubeconfig: %w", err))
+	}
+	return config, nil
 }
 
 // fromCluster is the log that the cluster holds of the run, or of the only one that left something. Nil if

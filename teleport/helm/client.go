@@ -35,6 +35,7 @@ type Client struct {
 	run       string
 	log       *slog.Logger
 	kube      kubernetes.Interface
+	ephemeral bool
 }
 
 // New makes a Client. run labels what it makes; empty labels nothing.
@@ -44,6 +45,12 @@ func New(config *rest.Config, namespace, run string, log *slog.Logger) (*Client,
 		return nil, err
 	}
 	return &Client{config: config, namespace: namespace, run: run, log: log, kube: k}, nil
+}
+
+// Ephemeral has releases say that they are to end with the run.
+func (c *Client) Ephemeral() *Client {
+	c.ephemeral = true
+	return c
 }
 
 // Release is what is to be installed, or upgraded to.
@@ -181,7 +188,11 @@ func (c *Client) labels() map[string]string {
 	if c.run == "" {
 		return nil
 	}
-	return map[string]string{RunLabel: c.run}
+	labels := map[string]string{RunLabel: c.run}
+	if c.ephemeral {
+		labels[EphemeralLabel] = "yes"
+	}
+	return labels
 }
 
 // postRenderer labels every object with the run, so that what a run left can be found without its folder. Pod
