@@ -67,11 +67,13 @@ func TestTheFirstProofDecidesTheWay(t *testing.T) {
 		patience,
 		cancelled time.Duration
 		podGone bool // the API server cannot forward to it either
+		closed  bool // nothing listens in the pod
 		want    string
 		err     error
 	}{
 		{why: "what connects from here goes from here", direct: answers, want: "direct"},
-		{why: "what is refused was reached", direct: refuses, want: "direct", err: syscall.ECONNREFUSED},
+		{why: "what a firewall refuses and the API server connects: through that", direct: refuses, want: "port-forward"},
+		{why: "what the pod refuses in both ways proves nothing", direct: refuses, closed: true, err: syscall.ECONNREFUSED},
 		{why: "no route from here: through the API server", direct: unreachable, want: "port-forward"},
 		{why: "no answer from here: through the API server, before the caller's patience ends", direct: silent, patience: time.Second, want: "port-forward"},
 		{why: "a caller that gives up proves nothing", direct: silent, cancelled: time.Millisecond, err: context.Canceled},
@@ -80,6 +82,9 @@ func TestTheFirstProofDecidesTheWay(t *testing.T) {
 		t.Run(row.why, func(t *testing.T) {
 			f := newFakeAPI(t)
 			f.add("pods", pod("proxy", "10.9.0.7"))
+			if row.closed {
+				f.listen = func(string) error { return errors.New("dial tcp4 127.0.0.1:3023: connect: connection refused") }
+			}
 			c := up(t, f, "")
 			c.direct = row.direct
 			ctx, cancel := context.WithCancel(t.Context())
@@ -112,8 +117,12 @@ func TestTheWayIsKept(t *testing.T) {
 	f := newFakeAPI(t)
 	f.add("pods", pod("proxy", "10.9.0.7"))
 	c := up(t, f, "")
-	c.direct = refuses
-	_, _ = c.DialContext(t.Context(), "tcp", "10.9.0.7:1")
+	c.direct = answers
+	conn, err := c.DialContext(t.Context(), "tcp", "10.9.0.7:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk(t, conn)
 	c.direct = unreachable // for a moment, as under a partition
 	if _, err := c.DialContext(t.Context(), "tcp", "10.9.0.7:1"); !errors.Is(err, syscall.EHOSTUNREACH) {
 		t.Errorf("error %v: a run that goes from here must not change to port-forwards", err)

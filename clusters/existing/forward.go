@@ -23,7 +23,7 @@ import (
 const reasonLag = time.Second
 
 // forward opens a connection to a pod through the API server, for this one alone: what ends it ends no other.
-func (c *Cluster) forward(ctx context.Context, to endpoint) (net.Conn, error) {
+func (c *Cluster) forward(ctx context.Context, to endpoint) (*forwardedConn, error) {
 	dialer, err := c.forwarder(to)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (c *Cluster) forwarder(to endpoint) (httpstream.Dialer, error) {
 }
 
 // streams opens the two streams of one forwarded connection, as the kubelet's protocol has them.
-func streams(conn httpstream.Connection, to endpoint) (net.Conn, error) {
+func streams(conn httpstream.Connection, to endpoint) (*forwardedConn, error) {
 	h := http.Header{}
 	h.Set(corev1.StreamType, corev1.StreamTypeError)
 	h.Set(corev1.PortHeader, strconv.Itoa(to.port))
@@ -139,6 +139,18 @@ func reasonOf(text string) error {
 		}
 	}
 	return fmt.Errorf("port-forward: %s", text)
+}
+
+// refused waits for a moment whether the kubelet says that the pod refuses the connection.
+func (f *forwardedConn) refused(ctx context.Context) bool {
+	select {
+	case <-f.told:
+	case <-ctx.Done():
+	case <-time.After(refusalLag):
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return errors.Is(f.reason, syscall.ECONNREFUSED)
 }
 
 func (f *forwardedConn) Read(p []byte) (int, error) {

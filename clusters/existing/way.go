@@ -41,7 +41,11 @@ func (c *Cluster) connect(ctx context.Context, network string, to endpoint) (net
 	case direct:
 		return c.direct(ctx, network, to.address())
 	case forwarded:
-		return c.forward(ctx, to)
+		conn, err := c.forward(ctx, to)
+		if err != nil {
+			return nil, err // not a nil connection in an interface
+		}
+		return conn, nil
 	}
 	select {
 	case c.way.deciding <- struct{}{}:
@@ -56,22 +60,28 @@ func (c *Cluster) connect(ctx context.Context, network string, to endpoint) (net
 	return c.decide(ctx, network, to)
 }
 
-// decide tries both ways. A connection proves its way; one that is refused proves that packets get there and back.
-// An end of ctx proves nothing, nor does a failure of both: the next connection decides.
+// refusalLag is how long the kubelet is given to say that the pod refuses a connection, too.
+const refusalLag = time.Second
+
+// decide tries both ways. Only a connection proves its way: a refusal may be the pod's, or that of a firewall or a
+// router which answers for addresses it does not know. An end of ctx proves nothing, nor does a failure of both: the
+// next connection decides.
 func (c *Cluster) decide(ctx context.Context, network string, to endpoint) (net.Conn, error) {
 	conn, err := c.tryDirect(ctx, network, to)
-	if err == nil || errors.Is(err, syscall.ECONNREFUSED) {
+	if err == nil {
 		c.way.found.Store(direct)
-		return conn, err
+		return conn, nil
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	conn, other := c.forward(ctx, to)
+	through, other := c.forward(ctx, to)
 	switch {
+	case other == nil && errors.Is(err, syscall.ECONNREFUSED) && through.refused(ctx):
+		return nil, errors.Join(err, through.Close())
 	case other == nil:
 		c.way.found.Store(forwarded)
-		return conn, nil
+		return through, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
