@@ -92,7 +92,7 @@ func (c *Cluster) find(host string, port int) (endpoint, error) {
 	if p, ok := c.cache.podAt(host); ok {
 		return endpoint{p.Namespace, p.Name, host, port}, nil
 	}
-	if c.way.found.Load() == direct {
+	if c.way == direct {
 		return endpoint{ip: host, port: port}, nil
 	}
 	return endpoint{}, fmt.Errorf("address %s: %w", host, errUnknown)

@@ -60,75 +60,40 @@ func talk(t *testing.T, conn net.Conn) {
 	}
 }
 
-func TestTheFirstProofDecidesTheWay(t *testing.T) {
+func TestTheWayIsTheOneThatWasAskedFor(t *testing.T) {
 	for _, row := range []struct {
 		why    string
+		asked  bool // to go directly
 		direct func(context.Context, string, string) (net.Conn, error)
-		patience,
-		cancelled time.Duration
-		podGone bool // the API server cannot forward to it either
-		closed  bool // nothing listens in the pod
-		want    string
-		err     error
+		want   string
+		err    error
 	}{
-		{why: "what connects from here goes from here", direct: answers, want: "direct"},
-		{why: "what a firewall refuses and the API server connects: through that", direct: refuses, want: "port-forward"},
-		{why: "what the pod refuses in both ways proves nothing", direct: refuses, closed: true, err: syscall.ECONNREFUSED},
-		{why: "no route from here: through the API server", direct: unreachable, want: "port-forward"},
-		{why: "no answer from here: through the API server, before the caller's patience ends", direct: silent, patience: time.Second, want: "port-forward"},
-		{why: "a caller that gives up proves nothing", direct: silent, cancelled: time.Millisecond, err: context.Canceled},
-		{why: "a pod that nobody reaches proves nothing", direct: unreachable, podGone: true, err: syscall.EHOSTUNREACH},
+		{why: "unasked, through the API server, though pods might be reached from here", direct: answers, want: "port-forward"},
+		{why: "asked, from here", asked: true, direct: answers, want: "direct"},
+		{why: "asked, from here, and nowhere else when that fails", asked: true, direct: unreachable, want: "direct", err: syscall.EHOSTUNREACH},
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			f := newFakeAPI(t)
 			f.add("pods", pod("proxy", "10.9.0.7"))
-			if row.closed {
-				f.listen = func(string) error { return errors.New("dial tcp4 127.0.0.1:3023: connect: connection refused") }
-			}
 			c := up(t, f, "")
-			c.direct = row.direct
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if row.patience > 0 {
-				ctx, cancel = context.WithTimeout(ctx, row.patience)
-				defer cancel()
+			if c.direct = row.direct; row.asked {
+				c.way = direct
 			}
-			if row.cancelled > 0 {
-				time.AfterFunc(row.cancelled, cancel)
-			}
-			f.away.Store(row.podGone)
-			conn, err := c.DialContext(ctx, "tcp", "10.9.0.7:3023")
+			conn, err := c.DialContext(t.Context(), "tcp", "10.9.0.7:3023")
 			if !errors.Is(err, row.err) || err == nil && row.err != nil {
 				t.Fatalf("error %v, want %v", err, row.err)
 			}
 			if err == nil {
 				talk(t, conn)
 			}
-			f.away.Store(false)
+			if n := f.forwards.Load(); (n > 0) != (row.want == "port-forward") {
+				t.Errorf("%d port-forwards, the way is %s", n, row.want)
+			}
 			facts, err := c.Facts(t.Context())
 			if err != nil || facts.Reach != row.want || facts.Owned {
 				t.Errorf("reach %q, owned %t, %v; want %q and not ours", facts.Reach, facts.Owned, err, row.want)
 			}
 		})
-	}
-}
-
-func TestTheWayIsKept(t *testing.T) {
-	f := newFakeAPI(t)
-	f.add("pods", pod("proxy", "10.9.0.7"))
-	c := up(t, f, "")
-	c.direct = answers
-	conn, err := c.DialContext(t.Context(), "tcp", "10.9.0.7:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	talk(t, conn)
-	c.direct = unreachable // for a moment, as under a partition
-	if _, err := c.DialContext(t.Context(), "tcp", "10.9.0.7:1"); !errors.Is(err, syscall.EHOSTUNREACH) {
-		t.Errorf("error %v: a run that goes from here must not change to port-forwards", err)
-	}
-	if n := f.forwards.Load(); n != 0 {
-		t.Errorf("%d port-forwards", n)
 	}
 }
 
@@ -139,6 +104,7 @@ func TestAPIServerIsNotAskedFromHere(t *testing.T) {
 	f.add("services", service("proxy", "10.8.0.1", 443))
 	f.add("endpointslices", slice("proxy", int32(port), "proxy", "127.0.0.1"))
 	c := up(t, f, "")
+	c.way = direct
 	text := strconv.Itoa(port)
 	for i, address := range []string{"127.0.0.1:" + text, "proxy.teleport.svc:443", "proxy.teleport.svc.cluster.local.:443", "proxy.teleport:443", "10.8.0.1:443", "127.0.0.1:" + text} {
 		conn, err := c.DialContext(t.Context(), "tcp", address)

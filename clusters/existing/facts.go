@@ -9,12 +9,12 @@ import (
 	"shakedown.dev/shakedown/clusters"
 )
 
-// Reach is the way to pods that the first connection found; empty before.
-func (c *Cluster) Reach() string { return c.way.String() }
+// Reach is the way to pods.
+func (c *Cluster) Reach() string { return c.way }
 
 // Facts are what the API says. Whether limits hold is for the cluster's owner to know; a cluster is expected to.
 func (c *Cluster) Facts(ctx context.Context) (clusters.Facts, error) {
-	f := clusters.Facts{Provider: ProviderName, Name: c.context, Version: c.version, APIServer: c.config.Host, Reach: c.way.String(), Limits: clusters.Limits{Hold: true}}
+	f := clusters.Facts{Provider: ProviderName, Name: c.context, Version: c.version, APIServer: c.config.Host, Reach: c.way, Limits: clusters.Limits{Hold: true}}
 	list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return f, err

@@ -141,18 +141,6 @@ func reasonOf(text string) error {
 	return fmt.Errorf("port-forward: %s", text)
 }
 
-// refused waits for a moment whether the kubelet says that the pod refuses the connection.
-func (f *forwardedConn) refused(ctx context.Context) bool {
-	select {
-	case <-f.told:
-	case <-ctx.Done():
-	case <-time.After(refusalLag):
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return errors.Is(f.reason, syscall.ECONNREFUSED)
-}
-
 func (f *forwardedConn) Read(p []byte) (int, error) {
 	n, err := f.Conn.Read(p)
 	return n, f.explain("read", err)

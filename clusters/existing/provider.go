@@ -1,7 +1,6 @@
 // Package existing works on a cluster that somebody else made, by its kubeconfig. It makes no cluster and takes none
-// down. Load reaches pods from here if they can be reached (a VPN, a flat network); else each connection is a
-// port-forward of its own through the API server, which costs that server work and lives no longer than it does.
-// Which of the two it is holds for a whole run and is one of its facts. Addresses are known from a watch.
+// down. Each connection of the load is a port-forward of its own through the API server, which costs that server work
+// and lives no longer than it does; where pods are reached from here (a VPN, a flat network), load may go directly.
 package existing
 
 import (
@@ -33,7 +32,10 @@ const ProviderName = "existing"
 type Provider struct {
 	Kubeconfig string // path; empty: $KUBECONFIG, or ~/.kube/config
 	Context    string // never the current one by itself: it must be named
-	Log        *slog.Logger
+	// Direct connects to pods from here, by their own addresses, as from within a VPN or a flat network. Without it each
+	// connection is a port-forward of its own through the API server.
+	Direct bool
+	Log    *slog.Logger
 
 	mu sync.Mutex
 	up []*Cluster // whose watches go on
@@ -65,7 +67,10 @@ func (p *Provider) Up(ctx context.Context, spec clusters.Spec) (clusters.Cluster
 	if err != nil {
 		return nil, exit.With(exit.Usage, fmt.Errorf("kubeconfig, context %s: %w", p.Context, err))
 	}
-	c := &Cluster{context: p.Context, config: config, file: loader, way: newWay(), direct: new(net.Dialer).DialContext}
+	c := &Cluster{context: p.Context, config: config, file: loader, way: forwarded, direct: new(net.Dialer).DialContext}
+	if p.Direct {
+		c.way = direct
+	}
 	if c.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
@@ -125,7 +130,7 @@ type Cluster struct {
 	file    clientcmd.ClientConfig
 	client  kubernetes.Interface
 	cache   *cache
-	way     *way
+	way     string
 	direct  func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

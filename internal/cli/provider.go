@@ -21,6 +21,12 @@ const (
 	onExisting = existing.ProviderName
 )
 
+// The values of --reach.
+const (
+	reachForward = "port-forward"
+	reachDirect  = "direct"
+)
+
 // where says which provider a verb works with, and what that one needs to be told.
 type where struct {
 	provider   string
@@ -28,6 +34,7 @@ type where struct {
 	kindConfig string
 	kubeconfig string // existing
 	context    string
+	reach      string
 }
 
 // flags adds those of all providers to a verb that makes clusters.
@@ -37,6 +44,7 @@ func (w *where) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.kindConfig, "kind-config", "", "kind: `FILE` with a configuration of kind's own, to be completed")
 	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "existing: `FILE` that says how to reach the cluster (default: $KUBECONFIG, ~/.kube/config)")
 	flags.StringVar(&w.context, "context", "", "existing: `NAME` of the context in it, which must be typed out")
+	flags.StringVar(&w.reach, "reach", reachForward, "existing: how load gets to pods: port-forward, through the API server, or direct, if this machine has a route to them")
 }
 
 // valid is about what can be said without looking anywhere.
@@ -55,6 +63,12 @@ func (w *where) valid() error {
 			return usage("--%s is for --cluster kind", flag)
 		}
 	}
+	if w.reach != "" && w.reach != reachForward && w.reach != reachDirect {
+		return usage("--reach %s: want port-forward or direct", w.reach)
+	}
+	if w.reach == reachDirect && w.provider != onExisting {
+		return usage("--reach is for --cluster existing")
+	}
 	if w.context != "" && w.provider != onExisting {
 		return usage("--context is for --cluster existing")
 	}
@@ -67,7 +81,7 @@ func (a *app) open(w where, watch func(clusters.Step), logs string) clusters.Pro
 	case onKind:
 		return &kind.Provider{NodeImage: w.nodeImage, Config: w.kindConfig, LogsDir: logs, Progress: watch, Log: a.log}
 	case onExisting:
-		return &existing.Provider{Kubeconfig: w.kubeconfig, Context: w.context, Log: a.log}
+		return &existing.Provider{Kubeconfig: w.kubeconfig, Context: w.context, Direct: w.reach == reachDirect, Log: a.log}
 	}
 	return &embedded.Provider{Progress: watch, Log: a.log}
 }
