@@ -39,7 +39,7 @@ func TestProcess(t *testing.T) {
 			t.Errorf("%s: signalled after its end: %v", row.sentence, err)
 		}
 	}
-	p := fork(t, "sleep 1000")
+	p := fork(t, "exec sleep 1000") // a child of it would outlive the test
 	if !p.running() {
 		t.Error("it does not run")
 	}
