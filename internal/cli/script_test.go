@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -34,6 +35,9 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
 			env.Setenv("DOCKER_HOST", "unix:///nowhere") // the clusters of whoever runs the tests are none of ours
+			if os.Getenv(isolatedVar) == "yes" {
+				env.Defer(takeAllDown) // also when the script failed; in here are none but the tests'
+			}
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
@@ -48,6 +52,16 @@ func TestScripts(t *testing.T) {
 			"runfolder":  runfolder,
 		},
 	})
+}
+
+// takeAllDown ends the clusters that a script left. That it fails is the script's own trouble.
+func takeAllDown() {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer null.Close()
+	cli.Run(context.Background(), []string{"cluster", "down", "--all", "--cluster", "embedded"}, cli.Streams{In: null, Out: null, Err: null})
 }
 
 // sequential runs one script after the other: they share a network namespace, and so the names of clusters.
