@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -18,6 +19,9 @@ const lookEvery = 250 * time.Millisecond
 // lookBound is how long one look may take; it may go on for that long after ctx has ended.
 const lookBound = 5 * time.Second
 
+// errOver is found with errors.Is: what is waited for cannot come any more.
+var errOver = errors.New("it is over")
+
 // await looks until look has no complaint, and returns what it saw. At ctx's end it returns the last
 // complaint and how long it waited. A look that has begun is not cut short: what it would say then is
 // about the time and not about the system.
@@ -27,8 +31,8 @@ func await(ctx context.Context, look func(context.Context) (string, error)) (str
 	defer tick.Stop()
 	for {
 		saw, err := lookOnce(ctx, look)
-		if err == nil {
-			return saw, nil
+		if err == nil || errors.Is(err, errOver) {
+			return saw, err
 		}
 		select {
 		case <-ctx.Done():

@@ -67,8 +67,12 @@ func (s *Site) choose(sel scenarios.Selection) {
 	s.Do.Selects = map[string]*scenarios.Selection{"select": &sel}
 }
 
-// connection is one line of a pod's socket table.
-type connection struct{ local, peer netip.AddrPort }
+// connection is one line of a pod's socket table. The kernel's cookie tells it from a later one between the
+// same ports: who connects again at once often gets the port that has just become free.
+type connection struct {
+	local, peer netip.AddrPort
+	cookie      string
+}
 
 const (
 	// inPod runs its arguments in the network namespace of a container.
@@ -145,7 +149,7 @@ func bracketed(a netip.Addr) string {
 
 // connections are the established TCP connections of a container's pod.
 func (s *Site) connections(ctx context.Context, id string) ([]connection, error) {
-	said, err := s.sh(ctx, inPod, id, "ss", "-Htn", "state", "established")
+	said, err := s.sh(ctx, inPod, id, "ss", "-Htne", "state", "established")
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +167,13 @@ func (s *Site) connections(ctx context.Context, id string) ([]connection, error)
 		if err != nil {
 			return nil, fmt.Errorf("read %q: %w", line, err)
 		}
-		out = append(out, connection{local, peer})
+		c := connection{local: local, peer: peer}
+		for _, f := range fields[4:] {
+			if cookie, is := strings.CutPrefix(f, "sk:"); is {
+				c.cookie = cookie
+			}
+		}
+		out = append(out, c)
 	}
 	return out, nil
 }

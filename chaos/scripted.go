@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // script is a fault that programs beside the containers make, one container at a time. Each part runs by
@@ -75,12 +78,28 @@ func (f *scripts) settle(ctx context.Context) (string, error) {
 		for i, x := range f.each {
 			saw, err := x.bites(ctx, f.containers[i])
 			if err != nil {
-				return "", fmt.Errorf("%s: %w", f.containers[i], err)
+				return "", fmt.Errorf("%s: %w", f.containers[i], errors.Join(err, f.ended(ctx, f.containers[i])))
 			}
 			said = append(said, fmt.Sprintf("%s: %s", f.containers[i], saw))
 		}
 		return fmt.Sprintf("%s, %s after the start", strings.Join(said, "; "), seconds(time.Since(f.began))), nil
 	})
+}
+
+// ended is errOver if the container has: a kubelet that takes it for dead, perhaps because of this very fault,
+// starts another, in which nothing of the fault is in force.
+func (f *scripts) ended(ctx context.Context, t target) error {
+	p, err := f.site.Client.CoreV1().Pods(t.pod.Namespace).Get(ctx, t.pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil //nolint:nilerr // not to know is no end
+	}
+	status, _ := containerStatus(p, t.name)
+	for _, state := range []corev1.ContainerState{status.State, status.LastTerminationState} {
+		if end := state.Terminated; end != nil && strings.HasSuffix(end.ContainerID, t.id) {
+			return fmt.Errorf("it ended with exit status %d (%s) before the fault was seen: %w", end.ExitCode, end.Reason, errOver)
+		}
+	}
+	return nil
 }
 
 // healed sees each container well again. One that ended meanwhile took everything with it, and what came
