@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -11,13 +12,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"shakedown.dev/shakedown/scenarios"
 	"shakedown.dev/shakedown/undo"
 )
 
 var connectionReset = Kind{
-	Name: "connectionReset", Proof: "none of the chosen connections is in the pods' socket tables any more", Healed: "the workload has all replicas ready: nothing stays in force",
+	Name: "connectionReset", Proof: "none of the chosen connections is in the pods' socket tables any more", Healed: "the workload has all replicas ready, and the pods have as many connections with others of the namespace as before, or as many as came back in 30 s",
 	Where:     "clusters that run programs on their nodes (embedded), with ss and a kernel that has INET_DIAG_DESTROY",
 	Example:   "connectionReset: {select: {component: proxy, count: 1}, share: 50%}",
 	available: needs("ss", "command -v ss nsenter"),
@@ -46,15 +48,9 @@ func injectStorm(ctx context.Context, s *Site) (Injection, error) {
 		s.choose(scenarios.Selection{Component: "agent", All: true})
 		return s.resetConnections(ctx, func(all []connection) []connection { return all })
 	}
-	pods, err := s.podsIn(ctx, s.Namespace)
+	ours, err := s.addresses(ctx)
 	if err != nil {
 		return nil, err
-	}
-	ours := map[netip.Addr]bool{}
-	for _, p := range pods {
-		if a, err := netip.ParseAddr(p.Status.PodIP); err == nil {
-			ours[a] = true
-		}
 	}
 	s.choose(scenarios.Selection{Component: "proxy", All: true})
 	return s.resetConnections(ctx, func(all []connection) []connection {
@@ -86,9 +82,13 @@ type resets struct {
 	pods   []corev1.Pod
 	ids    []string
 	owners []owner
-	cut    [][]connection // of each pod
+	cut    [][]connection       // of each pod
+	inner  []map[netip.Addr]int // connections of each pod with others of the namespace, by their address, before
 	began  time.Time
 }
+
+// reconnectBound is how long pods get to connect to one another again; what is missing then is told.
+const reconnectBound = 30 * time.Second
 
 // resetConnections cuts those connections of the selected pods that choose returns.
 func (s *Site) resetConnections(ctx context.Context, choose func([]connection) []connection) (Injection, error) {
@@ -101,6 +101,10 @@ func (s *Site) resetConnections(ctx context.Context, choose func([]connection) [
 		return nil, err
 	}
 	r := &resets{site: s, pods: pods, began: time.Now()}
+	ours, err := s.addresses(ctx)
+	if err != nil {
+		return nil, err
+	}
 	total := 0
 	for i := range pods {
 		o, err := s.ownerOf(ctx, &pods[i])
@@ -111,6 +115,7 @@ func (s *Site) resetConnections(ctx context.Context, choose func([]connection) [
 		if err != nil {
 			return nil, fmt.Errorf("connections of %s: %w", pods[i].Name, err)
 		}
+		r.inner = append(r.inner, countPeers(all, ours))
 		r.ids, r.owners, r.cut = append(r.ids, containers[i].id), append(r.owners, o), append(r.cut, choose(all))
 		total += len(r.cut[i])
 	}
@@ -197,6 +202,69 @@ func (r *resets) settle(ctx context.Context) (string, error) {
 	})
 }
 
+// addresses are those of the namespace's pods and Services.
+func (s *Site) addresses(ctx context.Context) (map[netip.Addr]bool, error) {
+	pods, err := s.podsIn(ctx, s.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	services, err := s.Client.CoreV1().Services(s.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("look at the Services: %w", err)
+	}
+	out := map[netip.Addr]bool{}
+	add := func(text string) {
+		if a, err := netip.ParseAddr(text); err == nil {
+			out[a] = true
+		}
+	}
+	for _, p := range pods {
+		add(p.Status.PodIP)
+	}
+	for _, svc := range services.Items {
+		add(svc.Spec.ClusterIP)
+	}
+	return out, nil
+}
+
+func countPeers(all []connection, ours map[netip.Addr]bool) map[netip.Addr]int {
+	out := map[netip.Addr]int{}
+	for _, c := range all {
+		if a := c.peer.Addr().Unmap(); ours[a] {
+			out[a]++
+		}
+	}
+	return out
+}
+
+// healed sees the pods connected with one another again. Clients from elsewhere come back when they like.
 func (r *resets) healed(ctx context.Context) (string, error) {
-	return await(ctx, func(ctx context.Context) (string, error) { return r.site.allReady(ctx, r.owners) })
+	began := time.Now()
+	return await(ctx, func(ctx context.Context) (string, error) {
+		ready, err := r.site.allReady(ctx, r.owners)
+		if err != nil {
+			return "", err
+		}
+		are, were := r.again(ctx)
+		said := fmt.Sprintf("%d of %s with others of the namespace are there again", are, count(were, "connection"))
+		if are < were && time.Since(began) < reconnectBound {
+			return "", errors.New(said)
+		}
+		return said + "; " + ready, nil
+	})
+}
+
+// again counts the connections of before with others of the namespace, and how many of them there are now.
+// A pod that has ended since had its reasons.
+func (r *resets) again(ctx context.Context) (are, were int) {
+	for i := range r.pods {
+		now, err := r.site.connections(ctx, r.ids[i])
+		if err != nil {
+			continue
+		}
+		for a, n := range r.inner[i] {
+			are, were = are+min(n, countPeers(now, map[netip.Addr]bool{a: true})[a]), were+n
+		}
+	}
+	return are, were
 }

@@ -396,3 +396,17 @@ func TestDNSOfOthers(t *testing.T) {
 		}
 	})
 }
+
+// TestResetsHealWithTheConnections: what was cut between pods is healed when they are connected again.
+func TestResetsHealWithTheConnections(t *testing.T) {
+	inSim(t, func(t *testing.T, s *sim, k *Keeper, events func() []history.Fault) {
+		held, err := k.Inject(t.Context(), fault("reconnectStorm", scenarios.Args{"who": "agents"}), 0)
+		mustNot(t, err)
+		<-held.Done()
+		mustNot(t, held.Err())
+		all := events()
+		if proof := all[len(all)-1].Proof; !strings.Contains(proof, "6 of 6 connections with others of the namespace are there again") {
+			t.Errorf("healed by %q", proof)
+		}
+	})
+}

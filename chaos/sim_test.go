@@ -47,6 +47,7 @@ type sim struct {
 	tables   map[string]bool // node/table
 	stopped  map[string]bool // container IDs
 	sockets  map[string][]string
+	cutAt    map[string]int      // tick, by container
 	restarts map[string]int      // of pods by UID
 	spoils   map[string][]string // by script and mark: the arguments that it was called with, the container's ID first
 	dns      map[string]string   // blocks by mark
@@ -54,7 +55,10 @@ type sim struct {
 	ticks    int
 }
 
-const simNS = "teleport"
+const (
+	simNS      = "teleport"
+	simService = "10.9.0.1" // which pods are connected with
+)
 
 var errSim = errors.New("simulated failure")
 
@@ -62,7 +66,7 @@ func newSim(seed uint64) *sim {
 	s := &sim{
 		random: rand.New(rand.NewPCG(seed, 1)),
 		states: map[string]clusters.NodeState{}, cut: map[string]bool{}, tables: map[string]bool{}, stopped: map[string]bool{},
-		sockets: map[string][]string{}, restarts: map[string]int{}, spoils: map[string][]string{}, dns: map[string]string{},
+		sockets: map[string][]string{}, cutAt: map[string]int{}, restarts: map[string]int{}, spoils: map[string][]string{}, dns: map[string]string{},
 	}
 	var objects []runtime.Object
 	for i := range 3 {
@@ -88,7 +92,7 @@ func newSim(seed uint64) *sim {
 						Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 							LocalObjectReference: corev1.LocalObjectReference{Name: name}}}}}}}},
 		}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: simNS}, Data: map[string]string{"teleport.yaml": "version: v3"}},
-			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: simNS}})
+			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: simNS}, Spec: corev1.ServiceSpec{ClusterIP: simService}})
 	}
 	objects = append(objects, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: simNS},
@@ -393,15 +397,15 @@ func (s *sim) Spawn(_ context.Context, cmd clusters.Command) (exit int, err erro
 	return exit, err
 }
 
-// socketTable has three connections for each container until they are cut.
+// socketTable has three connections for each container; those that are cut come back after three ticks.
 func (s *sim) socketTable(cmd clusters.Command, args []string) {
 	id := args[0]
-	if _, known := s.sockets[id]; !known {
-		for i := range 3 {
-			s.sockets[id] = append(s.sockets[id], fmt.Sprintf("0 0 10.0.0.1:3080 10.9.0.1:%d", 40000+i))
-		}
+	for len(s.sockets[id]) < 3 && s.ticks >= s.cutAt[id]+3 {
+		s.made++
+		s.sockets[id] = append(s.sockets[id], fmt.Sprintf("0 0 10.0.0.1:3080 %s:%d", simService, 10000+s.made%50000))
 	}
 	if slices.Contains(args, "-Kt") {
+		s.cutAt[id] = s.ticks
 		s.sockets[id] = slices.DeleteFunc(s.sockets[id], func(line string) bool {
 			port := line[strings.LastIndex(line, ":")+1:]
 			return strings.Contains(args[len(args)-1], "dport = :"+port)
