@@ -5,11 +5,15 @@
 package runs
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"shakedown.dev/shakedown/checks"
+	"shakedown.dev/shakedown/clusters"
 	"shakedown.dev/shakedown/scenarios"
 )
 
@@ -82,13 +86,14 @@ func TestE2EWhatWasNotMeasuredIsInconclusive(t *testing.T) {
 	for _, row := range []struct {
 		why, want string
 		set       []string
+		during    func(context.Context, clusters.Cluster) error
 	}{
 		{"a fault that selects nothing", "nothing selected",
-			[]string{`timeline[0]={name: hold, do: {nodeCordon: {select: {node: {name: node9}}}}}`}},
-		{"load below what was offered", "schedule kept", []string{"load[terminals].arrival.open.rate=300/s", "load[terminals].arrival.maxHeld=20000"}},
+			[]string{`timeline[0]={name: hold, do: {nodeCordon: {select: {node: {name: node9}}}}}`}, nil},
+		{"load below what was offered, by a generator without processor time", "schedule kept", []string{"validity.lateP99=50ms"}, throttled},
 	} {
 		t.Run(row.why, func(t *testing.T) {
-			result, err := trial{text: planted, seed: 1, set: row.set}.conduct(t)
+			result, err := trial{text: planted, seed: 1, set: row.set, during: row.during}.conduct(t)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,4 +104,19 @@ func TestE2EWhatWasNotMeasuredIsInconclusive(t *testing.T) {
 			}
 		})
 	}
+}
+
+// throttled takes the processor time away from the generator, which is this process, while the load is held.
+func throttled(ctx context.Context, _ clusters.Cluster) error {
+	ctx, cancel := context.WithTimeout(ctx, 12*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() {
+			for ctx.Err() == nil { //nolint:revive // that it does nothing is the point
+			}
+		})
+	}
+	all.Wait()
+	return nil
 }
