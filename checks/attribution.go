@@ -41,7 +41,8 @@ func (l *ledger) attribute() {
 	l.findRoutes()
 	l.findAuthAway()
 	for i := range l.lost {
-		l.lost[i].cause = l.causeOf(&l.lost[i])
+		c := l.causeOf(&l.lost[i])
+		l.lost[i].cause = &c
 	}
 }
 

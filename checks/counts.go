@@ -51,7 +51,7 @@ func (l *ledger) countSession(c *gates.Sessions, s *session, windows []span) {
 	}
 	*classCount(c, s.class)++
 	if s.lost >= 0 {
-		cause := &l.lost[s.lost].cause
+		cause := l.lost[s.lost].cause
 		if !cause.Found {
 			c.Unattributed++
 		}

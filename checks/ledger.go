@@ -25,8 +25,7 @@ type ledger struct {
 	sessions []session
 	lost     []lostSession // of sessions: dropped, refused, stalled
 	byID     map[string]int32
-	twice    []string                 // sessions that ended more than once
-	open     map[string]openedSession // opened, not yet ended
+	twice    []string // sessions that ended more than once
 	opening  map[openingStep]*latencies
 
 	pods       []*pod
@@ -111,7 +110,7 @@ type (
 
 func newLedger() *ledger {
 	return &ledger{
-		strings: newInterner(), byID: map[string]int32{}, open: map[string]openedSession{}, opening: map[openingStep]*latencies{},
+		strings: newInterner(), byID: map[string]int32{}, opening: map[openingStep]*latencies{},
 		podIndex: map[string]int32{}, nodes: map[string][]nodeChange{}, endpoints: map[string]map[string]steps{},
 		replicas: map[string]replicaSteps{}, agents: map[string][]agentChange{}, entries: map[string]*phase{},
 		streams: map[string][]streamSample{}, sweeps: map[matcher]sweep{}, loadBegan: -1,
@@ -136,7 +135,7 @@ func (l *ledger) add(e history.Event) {
 	case history.Session:
 		l.addSession(d)
 	case history.SessionOpened:
-		l.open[d.ID] = openedSession{stream: d.Stream, kind: d.Type, recorded: d.Recorded, due: d.Due, start: d.Start, open: d.Open, proxy: l.pod(d.Proxy), agent: l.pod(d.Agent.Pod), agentID: l.strings.id(d.Agent.UUID)}
+		l.addOpened(d)
 	case history.Probe:
 		l.addProbe(e.At, d)
 	case history.Recording:
@@ -223,13 +222,14 @@ func (l *ledger) addAgent(at time.Duration, a history.AgentChange) {
 	l.agents[a.Agent.UUID] = append(l.agents[a.Agent.UUID], agentChange{at, a.State, proxy})
 }
 
-// finish turns sessions that never ended into unfinished ones and closes what is still open.
+// finish ends sessions that never ended with the measuring and closes what is still open.
 func (l *ledger) finish() {
 	l.measured = max(l.measured, l.loadBegan, 0)
-	for id, o := range l.open {
-		l.sessions = append(l.sessions, o.unfinished(l, id))
+	for i := range l.sessions {
+		if s := &l.sessions[i]; s.end == never {
+			s.end = max(l.measured, s.open)
+		}
 	}
-	l.open = nil
 	for _, p := range l.entries {
 		p.close(l.last)
 	}

@@ -60,27 +60,12 @@ type lostSession struct {
 	failed    history.Phase
 	cut       history.Cut
 	reason    string
-	how       string // ProxyHow
 	lastHeard time.Duration
 	silent    span // stalled: the longest gap
 	hops      []int32
 	agentUUID string
 	agentHost string
-	cause     Cause
-}
-
-type openedSession struct {
-	stream, kind     string
-	recorded         bool
-	due, start, open time.Duration
-	proxy, agent     int32
-	agentID          int32
-}
-
-func (o openedSession) unfinished(l *ledger, id string) session {
-	return session{id: id, due: o.due, start: o.start, open: o.open, end: max(l.measured, o.open), stream: l.strings.id(o.stream),
-		kind:  l.strings.id(firstText(o.kind, l.kindOfStream(o.stream))),
-		proxy: o.proxy, agent: o.agent, agentID: o.agentID, lost: -1, class: unfinished, recorded: o.recorded}
+	cause     *Cause // nil before attribute
 }
 
 func (l *ledger) kindOfStream(name string) string {
@@ -92,19 +77,34 @@ func (l *ledger) kindOfStream(name string) string {
 	return ""
 }
 
+// addOpened adds a session that is unfinished until its end is told.
+func (l *ledger) addOpened(d history.SessionOpened) {
+	if _, known := l.byID[d.ID]; known {
+		return
+	}
+	l.byID[d.ID] = int32(len(l.sessions))
+	l.sessions = append(l.sessions, session{id: d.ID, due: d.Due, start: d.Start, open: d.Open, end: never, stream: l.strings.id(d.Stream),
+		kind:  l.strings.id(firstText(d.Type, l.kindOfStream(d.Stream))),
+		proxy: l.pod(d.Proxy), agent: l.pod(d.Agent.Pod), agentID: l.strings.id(d.Agent.UUID), lost: -1, class: unfinished, recorded: d.Recorded})
+}
+
 func (l *ledger) addSession(d history.Session) {
-	delete(l.open, d.ID)
-	if _, dup := l.byID[d.ID]; dup {
+	i, known := l.byID[d.ID]
+	switch {
+	case !known:
+		i = int32(len(l.sessions))
+		l.byID[d.ID] = i
+		l.sessions = append(l.sessions, session{})
+	case l.sessions[i].end != never:
 		l.twice = append(l.twice, d.ID)
 		return
 	}
 	s := session{id: d.ID, due: d.Due, start: d.Start, open: d.Open, end: d.End, stream: l.strings.id(d.Stream), kind: l.strings.id(d.Type),
 		proxy: l.pod(d.Proxy), agent: l.pod(d.Agent.Pod), agentID: l.strings.id(d.Agent.UUID), lost: -1, class: classOf(d.Class), recorded: d.Recorded, bad: d.Lines.Bad > 0}
 	if s.class.lost() {
-		s.lost = l.addLost(d)
+		s.lost = l.addLost(d, i)
 	}
-	l.byID[d.ID] = int32(len(l.sessions))
-	l.sessions = append(l.sessions, s)
+	l.sessions[i] = s
 	if l.loadBegan < 0 || d.Due < l.loadBegan {
 		l.loadBegan = d.Due
 	}
@@ -117,8 +117,8 @@ func (l *ledger) addSession(d history.Session) {
 // maxReason bounds what is kept of an error's text: enough to recognise it.
 const maxReason = 200
 
-func (l *ledger) addLost(d history.Session) int32 {
-	ls := lostSession{session: int32(len(l.sessions)), failed: d.Failed, cut: d.Cut, how: d.ProxyHow,
+func (l *ledger) addLost(d history.Session, session int32) int32 {
+	ls := lostSession{session: session, failed: d.Failed, cut: d.Cut,
 		lastHeard: d.LastHeard, agentUUID: l.strings.name(l.strings.id(d.Agent.UUID)), agentHost: l.strings.name(l.strings.id(d.Agent.Host))}
 	reason := d.Reason
 	if len(reason) > maxReason {

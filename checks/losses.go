@@ -48,7 +48,7 @@ func (m *Measures) LossGroups() []LossGroup {
 	for i := range m.l.lost {
 		ls := &m.l.lost[i]
 		s := &m.l.sessions[ls.session]
-		c := &ls.cause
+		c := ls.cause
 		text := firstText(c.group, c.Text)
 		key := s.class.String() + "\x00" + text
 		g := groups[key]
@@ -103,7 +103,7 @@ func (m *Measures) LostSessions(limit int) (list []LostSession, total int) {
 func (l *ledger) lostSession(ls *lostSession) LostSession {
 	s := &l.sessions[ls.session]
 	out := LostSession{ID: s.id, Stream: l.strings.name(s.stream), Kind: l.strings.name(s.kind), Class: s.class.String(), At: inSeconds(s.end),
-		Failed: ls.failed, Cut: ls.cut, Reason: ls.reason, Cause: ls.cause}
+		Failed: ls.failed, Cut: ls.cut, Reason: ls.reason, Cause: *ls.cause}
 	if s.open > 0 {
 		out.Held = inSeconds(s.end - s.open)
 	}

@@ -12,8 +12,11 @@
 package history
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"sync"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -111,38 +114,52 @@ func Kinds() []Kind {
 }
 
 // payloads is a fixed table: which struct each kind is decoded into.
-var payloads = [...]struct {
+var payloads = [...]payload{
+	payloadOf[RunStart](KindRunStart),
+	payloadOf[RunEnd](KindRunEnd),
+	payloadOf[Entry](KindEntry),
+	payloadOf[SessionOpened](KindOpened),
+	payloadOf[Session](KindSession),
+	payloadOf[Probe](KindProbe),
+	payloadOf[Control](KindControl),
+	payloadOf[PodChange](KindPod),
+	payloadOf[ContainerEnd](KindContainer),
+	payloadOf[NodeChange](KindNode),
+	payloadOf[Endpoints](KindEndpoints),
+	payloadOf[Replicas](KindReplicas),
+	payloadOf[AgentChange](KindAgent),
+	payloadOf[Rollout](KindRollout),
+	payloadOf[Fault](KindFault),
+	payloadOf[Undo](KindUndo),
+	payloadOf[Generator](KindGenerator),
+	payloadOf[APIServer](KindAPIServer),
+	payloadOf[Clock](KindClock),
+	payloadOf[Audit](KindAudit),
+	payloadOf[Recording](KindRecording),
+	payloadOf[Metrics](KindMetrics),
+	payloadOf[ProxyStop](KindProxyStop),
+	payloadOf[Prometheus](KindPrometheus),
+	payloadOf[Blind](KindBlind),
+	payloadOf[Health](KindHealth),
+	payloadOf[Overflow](KindOverflow),
+	payloadOf[Closed](KindClosed),
+}
+
+// payload is one kind: cut decodes what our own recorder wrote, decode any JSON.
+type payload struct {
 	kind   Kind
+	cut    func([]byte, *names) (Payload, bool)
 	decode func([]byte) (Payload, error)
-}{
-	{KindRunStart, decode[RunStart]},
-	{KindRunEnd, decode[RunEnd]},
-	{KindEntry, decode[Entry]},
-	{KindOpened, decode[SessionOpened]},
-	{KindSession, decode[Session]},
-	{KindProbe, decode[Probe]},
-	{KindControl, decode[Control]},
-	{KindPod, decode[PodChange]},
-	{KindContainer, decode[ContainerEnd]},
-	{KindNode, decode[NodeChange]},
-	{KindEndpoints, decode[Endpoints]},
-	{KindReplicas, decode[Replicas]},
-	{KindAgent, decode[AgentChange]},
-	{KindRollout, decode[Rollout]},
-	{KindFault, decode[Fault]},
-	{KindUndo, decode[Undo]},
-	{KindGenerator, decode[Generator]},
-	{KindAPIServer, decode[APIServer]},
-	{KindClock, decode[Clock]},
-	{KindAudit, decode[Audit]},
-	{KindRecording, decode[Recording]},
-	{KindMetrics, decode[Metrics]},
-	{KindProxyStop, decode[ProxyStop]},
-	{KindPrometheus, decode[Prometheus]},
-	{KindBlind, decode[Blind]},
-	{KindHealth, decode[Health]},
-	{KindOverflow, decode[Overflow]},
-	{KindClosed, decode[Closed]},
+}
+
+func payloadOf[P Payload](kind Kind) payload {
+	fill := sync.OnceValue(func() filler { return fillerOf(reflect.TypeFor[P]()) })
+	cut := func(raw []byte, n *names) (Payload, bool) {
+		c, p := cutter{rest: raw, ok: true, names: n}, new(P)
+		fill()(&c, reflect.ValueOf(p).Elem())
+		return *p, c.ok && len(c.rest) == 0
+	}
+	return payload{kind, cut, decode[P]}
 }
 
 // decode uses the second version of encoding/json, which is more than twice
@@ -189,6 +206,18 @@ func (e *Event) UnmarshalJSON(line []byte) error {
 	return nil
 }
 
+// cutPayload decodes the payload of a known kind, the quick way where it can.
+func cutPayload(kind Kind, raw []byte, n *names) (Payload, error) {
+	for i := range payloads {
+		if payloads[i].kind == kind {
+			if p, ok := payloads[i].cut(raw, n); ok {
+				return p, nil
+			}
+		}
+	}
+	return decodePayload(kind, raw)
+}
+
 func decodePayload(kind Kind, raw []byte) (Payload, error) {
 	if kind == "" {
 		return nil, fmt.Errorf("no kind")
@@ -201,5 +230,5 @@ func decodePayload(kind Kind, raw []byte) (Payload, error) {
 			return payloads[i].decode(raw)
 		}
 	}
-	return Other{Name: kind, Raw: raw}, nil
+	return Other{Name: kind, Raw: bytes.Clone(raw)}, nil
 }

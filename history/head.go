@@ -7,8 +7,8 @@ import (
 
 // cutHead splits a line as lines.add writes it into the event's head and the
 // JSON of its payload. It is only a fast path: anything unusual is not ok.
-func cutHead(line []byte) (Event, []byte, bool) {
-	c := cutter{rest: line, ok: true}
+func cutHead(line []byte, n *names) (Event, []byte, bool) {
+	c := cutter{rest: line, ok: true, names: n}
 	var e Event
 	c.skip(`{"seq":`)
 	e.Seq = c.number()
@@ -22,10 +22,10 @@ func cutHead(line []byte) (Event, []byte, bool) {
 	c.skip(`,"kind":"`)
 	e.Kind = knownKind(c.text())
 	if c.maybe(`,"subject":"`) {
-		e.Subject = string(c.text())
+		e.Subject = c.name()
 	}
 	if c.maybe(`,"outcome":"`) {
-		e.Outcome = Outcome(c.text())
+		e.Outcome = Outcome(c.name())
 	}
 	c.skip(`,"data":`)
 	if !c.ok || e.Kind == "" || !bytes.HasSuffix(c.rest, []byte{'}'}) {
@@ -45,8 +45,9 @@ func knownKind(name []byte) Kind {
 
 // cutter eats a line from the left; once not ok it stays so.
 type cutter struct {
-	rest []byte
-	ok   bool
+	rest  []byte
+	ok    bool
+	names *names
 }
 
 func (c *cutter) skip(s string) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -28,21 +29,28 @@ func newDecoder() *zstd.Decoder {
 	return dec
 }
 
+// texts are buffers for decompressed frames.
+var texts = sync.Pool{New: func() any { return new([]byte) }}
+
 // parse decodes a frame. A compressed frame with a wrong checksum gives no
 // events at all: nobody knows which of them are true.
 func (f frame) parse(dec *zstd.Decoder) part {
 	text, offset := f.bytes, f.offset
 	if !f.text {
+		buf := texts.Get().(*[]byte) // no event keeps a part of it
+		defer texts.Put(buf)
 		var err error
-		if text, err = dec.DecodeAll(f.bytes, nil); err != nil {
+		if text, err = dec.DecodeAll(f.bytes, (*buf)[:0]); err != nil {
 			return part{begin: offset, offset: offset, err: fmt.Errorf("frame: %w", err)}
 		}
+		*buf = text
 	}
+	var seen names
 	p := part{begin: offset, offset: offset, events: make([]Event, 0, bytes.Count(text, []byte{'\n'}))}
 	for len(text) > 0 {
 		line, rest, whole := bytes.Cut(text, []byte{'\n'})
 		if len(bytes.TrimSpace(line)) > 0 {
-			e, err := parseLine(line)
+			e, err := parseLine(line, &seen)
 			if err != nil && !whole && f.text {
 				err = io.ErrUnexpectedEOF
 			}
@@ -62,9 +70,9 @@ func (f frame) parse(dec *zstd.Decoder) part {
 
 // parseLine decodes one line. Lines of our own recorder have their keys in one
 // order and are cut by hand; all others take the long way, to the same result.
-func parseLine(line []byte) (Event, error) {
-	if e, data, ok := cutHead(line); ok {
-		payload, err := decodePayload(e.Kind, data)
+func parseLine(line []byte, seen *names) (Event, error) {
+	if e, data, ok := cutHead(line, seen); ok {
+		payload, err := cutPayload(e.Kind, data, seen)
 		if err == nil {
 			e.Data = payload
 			return e, nil
