@@ -22,6 +22,7 @@ type Cause struct {
 	Text      string         `json:"text"`            // all of it in words
 	Blind     bool           `json:"blind,omitempty"` // not found, but something could not be observed then
 
+	sole  string // what every suspect names, as in By; empty: none, or they differ
 	group string // what is said of several sessions with nearly the same cause; empty: Text
 }
 
@@ -229,6 +230,9 @@ func (l *ledger) unexplained(w span) Cause {
 func conclude(suspects []suspect) Cause {
 	s := suspects[0]
 	c := Cause{Found: true, Pod: s.pod.ref, End: s.end, By: s.by, Text: s.text, group: s.group}
+	if len(s.by) == 1 && !slices.ContainsFunc(suspects, func(x suspect) bool { return !slices.Equal(x.by, s.by) }) {
+		c.sole = s.by[0]
+	}
 	var texts []string
 	for _, other := range suspects {
 		if !slices.Contains(texts, other.text) {

@@ -79,7 +79,8 @@ func Measure(expect Expect, src Source) *Measures {
 		}
 	}
 	m.LatencyBy, m.Opening = l.latencyTable(), l.openingTable()
-	m.Faults, m.Rollouts = l.faultRows(), l.rolloutRows()
+	costs := l.costs()
+	m.Faults, m.Rollouts = m.faultRows(costs), m.rolloutRows(costs)
 	m.Metrics = l.metricTable()
 	m.Validity = validate(m)
 	return m

@@ -12,12 +12,14 @@ type FaultRow struct {
 	Entry     string   `json:"entry,omitempty"`
 	Target    string   `json:"target"`
 	Start     *float64 `json:"start"` // nil: never injected
+	Over      *float64 `json:"over"`  // when it had done what it was to do; nil: never injected
 	End       *float64 `json:"end"`   // nil: never healed
 	Bit       bool     `json:"bit"`
 	Healed    bool     `json:"healed"`
 	Proof     string   `json:"proof,omitempty"`
 	HealProof string   `json:"healProof,omitempty"`
 	Detail    string   `json:"detail,omitempty"`
+	Cost      Cost     `json:"cost"`
 }
 
 // RolloutRow is one rollout; times in seconds since the run's start.
@@ -31,13 +33,18 @@ type RolloutRow struct {
 	End     *float64 `json:"end"`
 	Outcome string   `json:"outcome"`
 	Error   string   `json:"error,omitempty"`
+	Cost    Cost     `json:"cost"`
 }
 
-func (l *ledger) faultRows() []FaultRow {
+func (m *Measures) faultRows(costs map[string]*Cost) []FaultRow {
 	rows := []FaultRow{}
-	for _, f := range l.faults {
-		rows = append(rows, FaultRow{ID: f.ID, Name: f.Name, Entry: f.Entry, Target: f.targetNames(), Start: moment(f.inject), End: moment(f.healed),
-			Bit: f.bites(), Healed: f.heals(), Proof: f.bitProof, HealProof: f.healProof, Detail: firstText(f.Error, f.Detail)})
+	for _, f := range m.l.faults {
+		row := FaultRow{ID: f.ID, Name: f.Name, Entry: f.Entry, Target: f.targetNames(), Start: moment(f.inject), End: moment(f.healed),
+			Bit: f.bites(), Healed: f.heals(), Proof: f.bitProof, HealProof: f.healProof, Detail: firstText(f.Error, f.Detail), Cost: *costs["fault "+f.ID]}
+		if f.inject != never {
+			row.Over, row.Cost.Least = moment(m.l.faultOver(f)), m.least(m.l.window(f))
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
@@ -53,15 +60,17 @@ func (f *fault) targetNames() string {
 	return strings.Join(names, ", ")
 }
 
-func (l *ledger) rolloutRows() []RolloutRow {
+func (m *Measures) rolloutRows(costs map[string]*Cost) []RolloutRow {
 	rows := []RolloutRow{}
-	for _, r := range l.rollouts {
+	for _, r := range m.l.rollouts {
 		outcome := string(r.outcome)
 		if r.end == never {
 			outcome = "never ended"
 		}
+		cost := *costs["rollout "+r.id]
+		cost.Least = m.least(r.force(m.l.last))
 		rows = append(rows, RolloutRow{ID: r.id, Entry: r.entry, Verb: r.verb, From: r.from, To: r.to,
-			Start: inSeconds(r.begin), End: moment(r.end), Outcome: outcome, Error: r.err})
+			Start: inSeconds(r.begin), End: moment(r.end), Outcome: outcome, Error: r.err, Cost: cost})
 	}
 	return rows
 }

@@ -36,6 +36,9 @@ type Band struct {
 	From   float64 `json:"from"`
 	To     float64 `json:"to"`
 	Detail string  `json:"detail,omitempty"`
+	// Lost are the sessions, Damaged the recordings that were lost to it alone.
+	Lost    int `json:"lost,omitempty"`
+	Damaged int `json:"damaged,omitempty"`
 }
 
 // maxSamples bounds the picture: more than a screen has points nobody sees.
@@ -130,6 +133,7 @@ func (s steps) sample(n int, step time.Duration) []*int {
 
 func (l *ledger) bands() []Band {
 	bands := []Band{}
+	costs := l.costs()
 	for _, name := range l.entryOrder {
 		for _, r := range l.entries[name].runs {
 			bands = append(bands, Band{What: "phase", Name: name, From: inSeconds(r.from), To: inSeconds(r.to)})
@@ -137,13 +141,16 @@ func (l *ledger) bands() []Band {
 	}
 	for _, f := range l.faults {
 		if f.inject != never {
+			c := costs["fault "+f.ID]
 			bands = append(bands, Band{What: "fault", Name: f.ID, From: inSeconds(f.inject), To: inSeconds(max(l.faultOver(f), f.inject)),
-				Detail: f.Name + " on " + f.targetNames()})
+				Detail: f.Name + " on " + f.targetNames(), Lost: c.Sessions(), Damaged: c.Recordings})
 		}
 	}
 	for _, r := range l.rollouts {
 		if r.disturbs() {
-			bands = append(bands, Band{What: "rollout", Name: r.id, From: inSeconds(r.begin), To: inSeconds(r.force(l.last).to), Detail: r.verb + " " + r.from + " to " + r.to})
+			c := costs["rollout "+r.id]
+			bands = append(bands, Band{What: "rollout", Name: r.id, From: inSeconds(r.begin), To: inSeconds(r.force(l.last).to),
+				Detail: r.verb + " " + r.from + " to " + r.to, Lost: c.Sessions(), Damaged: c.Recordings})
 		}
 	}
 	slices.SortStableFunc(bands, func(a, b Band) int { return cmp.Compare(a.From, b.From) })

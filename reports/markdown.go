@@ -153,15 +153,22 @@ func (m *markdown) gates(r Report) {
 }
 
 func (m *markdown) faults(r Report) {
-	if len(r.Verdict.Faults) > 0 {
-		m.table("Fault", "Target", "At", "Proof")
+	if len(r.Verdict.Faults)+len(r.Verdict.Rollouts) > 0 {
+		m.table("Fault or rollout", "Target", "Window", "Proof", "Healed", "Cost")
 	}
 	for _, f := range r.Verdict.Faults {
-		proof := safe(proofWords(f))
-		if f.Proof != "" {
-			proof += ": " + safe(f.Proof)
+		proof := safe(f.Proof)
+		if !f.Bit {
+			proof = strings.TrimSuffix("**not proven to bite**: "+proof, ": ")
 		}
-		m.row(safe(f.ID)+" ("+safe(f.Name)+")", safe(f.Target), at(f.Start), proof)
+		healed := safe(strings.TrimPrefix(healedWords(f), "healed "))
+		if !f.Healed {
+			healed = "**not proven**"
+		}
+		m.row(safe(f.ID)+" ("+safe(f.Name)+")", safe(f.Target), window(f.Start, f.Over), proof, healed, safe(costWords(f.Cost)))
+	}
+	for _, x := range r.Verdict.Rollouts {
+		m.row(safe(x.ID)+" ("+safe(x.Verb)+")", safe(x.From+" → "+x.To), window(&x.Start, x.End), safe(x.Outcome), "", safe(costWords(x.Cost)))
 	}
 }
 

@@ -240,11 +240,8 @@ func (t *text) faults(r Report) {
 		if i == 0 {
 			name = "Faults"
 		}
-		body := fmt.Sprintf("%s: %s on %s at %s, %s", f.ID, f.Name, f.Target, at(f.Start), proofWords(f))
-		if f.Proof != "" {
-			body += " (" + f.Proof + ")"
-		}
-		t.item(name, body)
+		t.item(name, fmt.Sprintf("%s: %s on %s, %s, %s", f.ID, f.Name, f.Target, window(f.Start, f.Over), proofWords(f)))
+		t.item("", "cost: "+costWords(f.Cost))
 	}
 	for i, x := range r.Verdict.Rollouts {
 		name := ""
@@ -252,6 +249,7 @@ func (t *text) faults(r Report) {
 			name = "Rollouts"
 		}
 		t.item(name, strings.TrimSpace(fmt.Sprintf("%s: %s %s → %s from %s to %s, %s", x.ID, x.Verb, x.From, x.To, at(&x.Start), at(x.End), x.Outcome)))
+		t.item("", "cost: "+costWords(x.Cost))
 	}
 	if len(r.Verdict.Faults)+len(r.Verdict.Rollouts) > 0 {
 		t.line("")

@@ -2,6 +2,8 @@ package reports
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"shakedown.dev/shakedown/checks"
@@ -89,14 +91,70 @@ func number(v any) string {
 	return fmt.Sprint(v)
 }
 
-// proofWords says whether a fault bit and healed, in a word each.
+// proofWords says whether a fault bit, by what, and whether and when it was healed.
 func proofWords(f checks.FaultRow) string {
-	bit, healed := "bit", "healed"
+	bit := "bit"
 	if !f.Bit {
 		bit = "NOT PROVEN TO BITE"
 	}
-	if !f.Healed {
-		healed = "NOT PROVEN HEALED"
+	if f.Proof != "" {
+		bit += " (" + f.Proof + ")"
 	}
-	return bit + ", " + healed
+	return bit + ", " + healedWords(f)
+}
+
+func healedWords(f checks.FaultRow) string {
+	switch {
+	case !f.Healed:
+		return "NOT PROVEN HEALED"
+	case f.Start == nil || f.End == nil:
+		return "healed"
+	}
+	return "healed after " + length(*f.End-*f.Start)
+}
+
+// window is from when to when something was done.
+func window(from, to *float64) string {
+	if from == nil {
+		return "–"
+	}
+	return at(from) + " to " + at(to)
+}
+
+// costWords says what was lost to a fault or rollout, and how few pods there were meanwhile.
+func costWords(c checks.Cost) string {
+	words := strings.Join(lossWords(c), ", ")
+	if least := leastWords(c); len(least) > 0 {
+		words += "; least meanwhile: " + strings.Join(least, ", ")
+	}
+	return words
+}
+
+func lossWords(c checks.Cost) []string {
+	var lost []string
+	for _, n := range []count{{c.Refused, "refused", true}, {c.Dropped, "dropped", true}, {c.Stalled, "stalled", true},
+		{c.Missing, "recordings missing", true}, {c.Recordings - c.Missing, "recordings damaged", true}} {
+		if n.N > 0 {
+			lost = append(lost, fmt.Sprintf("%d %s", n.N, n.Word))
+		}
+	}
+	words := []string{"nothing lost"}
+	if len(lost) > 0 {
+		words[0] = strings.Join(lost, ", ")
+	}
+	if n := c.Shared; n > 0 {
+		words = append(words, fmt.Sprintf("perhaps %d more sessions", n))
+	}
+	if n := c.SharedRecordings; n > 0 {
+		words = append(words, fmt.Sprintf("perhaps %d more recordings", n))
+	}
+	return words
+}
+
+func leastWords(c checks.Cost) (words []string) {
+	for _, name := range slices.Sorted(maps.Keys(c.Least)) {
+		l := c.Least[name]
+		words = append(words, fmt.Sprintf("%s %d of %d %s", name, l.Pods, l.Desired, l.Basis))
+	}
+	return words
 }

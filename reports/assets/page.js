@@ -25,12 +25,14 @@
   }
   rows.sort((a, b) => a.kind - b.kind);
   const spans = [];
+  const cost = b => [[b.lost, "lost"], [b.damaged, "recordings"]].filter(([n]) => n).map(([n, word]) => `${n} ${word}`).join(", ");
+  const label = b => [b.name, cost(b)].filter(Boolean).join(" · ");
   for (const row of rows) {
     const lane = element("div", lanes, {className: "lane"});
     for (const band of row.items) {
-      const title = `${band.what} ${band.name}, ${band.from.toFixed(1)} to ${band.to.toFixed(1)} s${band.detail ? ": " + band.detail : ""}`;
+      const title = `${band.what} ${band.name}, ${band.from.toFixed(1)} to ${band.to.toFixed(1)} s${band.detail ? ": " + band.detail : ""}${band.what === "phase" ? "" : "; cost: " + (cost(band) || "nothing lost")}`;
       const span = element("span", lane, {className: band.what, title});
-      element("em", span, {textContent: band.name}).style.fontStyle = "normal";
+      element("em", span, {textContent: label(band)}).style.fontStyle = "normal";
       spans.push({band, span});
     }
   }
@@ -41,7 +43,7 @@
     for (const {band, span} of spans) {
       const from = Math.max(band.from, a), to = Math.min(band.to, b);
       span.hidden = band.to < a || band.from > b;
-      const px = Math.max((to - from) * scale, 3), need = 7 * band.name.length + 12;
+      const px = Math.max((to - from) * scale, 3), need = 7 * label(band).length + 12;
       const free = width - (from - a) * scale;
       span.style.left = (from - a) * scale + "px";
       span.style.width = px + "px";
