@@ -13,8 +13,8 @@ func TestCosts(t *testing.T) {
 	replaced := []func(*world){podGoes(proxy(1), 34*sec, 35*sec, 30*sec), upgrade(15*sec, 60*sec, "new")}
 	node := history.Target{Kind: "node", Name: "node-1"}
 	for _, tt := range []struct {
-		says          string
-		mods          []func(*world)
+		says           string
+		mods           []func(*world)
 		fault, upgrade Cost
 	}{
 		{"a session dropped by the fault", append([]func(*world){loses(asIs)}, killed...), Cost{Dropped: 1}, Cost{}},

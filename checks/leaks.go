@@ -2,7 +2,7 @@ package checks
 
 import (
 	"fmt"
-	"math"
+	"slices"
 
 	"shakedown.dev/shakedown/history/metrics"
 )
@@ -23,14 +23,14 @@ func leaksNoted(m *Measures) []Finding {
 	for _, component := range []string{"proxy", "agent"} {
 		if left, _, ok := m.l.left(metrics.Goroutines, component); ok {
 			looked = true
-			if left >= leakGoroutines {
-				out = append(out, leakFinding("each session that ended left %.1f goroutines behind in its %s pod", left, component))
+			if left.sure >= leakGoroutines {
+				out = append(out, leakFinding("each session that ended left %.1f goroutines behind in its %s pod", left.each, component))
 			}
 		}
 		if left, grown, ok := m.l.left(metrics.HeapTarget, component); ok {
 			looked = true
-			if left/2 >= leakHeap && grown/2 >= leakLeast {
-				out = append(out, leakFinding("each session that ended left about %.1f MiB of memory behind in its %s pod", left/2/(1<<20), component))
+			if left.sure/2 >= leakHeap && grown/2 >= leakLeast {
+				out = append(out, leakFinding("each session that ended left about %.1f MiB of memory behind in its %s pod", left.each/2/(1<<20), component))
 			}
 		}
 	}
@@ -53,8 +53,14 @@ func (l *ledger) calm() span {
 	return w
 }
 
-// left is what each session that ended left behind in one pod, where most was, and by how much the metric grew.
-func (l *ledger) left(name, component string) (left, grown float64, known bool) {
-	m, ok := l.metric(name, component, []span{l.calm()})
-	return m.PerSession, m.Growth, ok && !math.IsNaN(m.PerSession)
+// left is what each session that ended left behind in one pod, where that is surest, and by how much the metric grew there.
+func (l *ledger) left(name, component string) (left leftover, grown float64, known bool) {
+	calm := l.calm()
+	for _, pod := range l.podsOf(l.metrics[name], component) {
+		all := slices.DeleteFunc(slices.Clone(l.metrics[name][pod]), func(s scrape) bool { return !calm.contains(s.at) })
+		if one, ok := l.leftBehind(pod, all); ok && (!known || one.sure > left.sure) {
+			left, grown, known = one, all[len(all)-1].v-all[0].v, true
+		}
+	}
+	return left, grown, known
 }

@@ -67,8 +67,8 @@ func (l *ledger) metric(name, component string, windows []span) (gates.Metric, b
 		}
 		m.Last, m.Growth = max(m.Last, last.v), max(m.Growth, last.v-first.v)
 		m.Increase += increase(all, l.bornIn(pod, windows))
-		if left, ok := l.leftBehind(pod, all); ok && (math.IsNaN(m.PerSession) || left > m.PerSession) {
-			m.PerSession = left
+		if left, ok := l.leftBehind(pod, all); ok && (math.IsNaN(m.PerSession) || left.each > m.PerSession) {
+			m.PerSession = left.each
 		}
 	}
 	return m, m.Count > 0
@@ -114,19 +114,48 @@ const (
 	leastScrapes = 8
 )
 
-// leftBehind is what each session that ended left behind in the pod: v ≈ a + left·ended + per·held by least squares
-// over the scrapes, so that what sessions take while they are held is not taken for a leak.
-func (l *ledger) leftBehind(pod int32, all []scrape) (left float64, known bool) {
+// leftover is what each session that ended left behind in a pod.
+type leftover struct {
+	each float64 // the best guess
+	// sure is what it is at least: what the guess, and the guess of each half of the time, allow. A leak goes on, what
+	// is started once shows in one half alone.
+	sure float64
+}
+
+// leftBehind is told by v ≈ a + each·ended + per·held by least squares over the scrapes since the pod's first session,
+// so that what sessions take while they are held is not taken for a leak, nor what the pod began with.
+func (l *ledger) leftBehind(pod int32, all []scrape) (leftover, bool) {
 	through := l.through(pod)
+	if len(through.opens) == 0 {
+		return leftover{}, false
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(s scrape) bool { return s.at < through.opens[0] })
+	whole := through.fit(all)
+	each, ok := whole.slope()
+	if len(all) < leastScrapes || whole.maxX-whole.minX < leastEnded || !ok {
+		return leftover{}, false
+	}
+	left := leftover{each, each - whole.doubt(each)}
+	for _, half := range [][]scrape{all[:len(all)/2], all[len(all)/2:]} {
+		fit := through.fit(half)
+		part, ok := fit.slope()
+		if !ok {
+			left.sure = math.Inf(-1)
+			continue
+		}
+		left.sure = min(left.sure, part)
+	}
+	return left, true
+}
+
+// fit is the plane of scrapes over the sessions that had ended and were held.
+func (s sweep) fit(all []scrape) *plane {
 	fit := newPlane(len(all))
-	for _, s := range all {
-		opened, ended := countTo(through.opens, s.at), countTo(through.ends, s.at)
-		fit.add(float64(ended), float64(opened-ended), s.v)
+	for _, x := range all {
+		opened, ended := countTo(s.opens, x.at), countTo(s.ends, x.at)
+		fit.add(float64(ended), float64(opened-ended), x.v)
 	}
-	if len(all) < leastScrapes || fit.maxX-fit.minX < leastEnded {
-		return 0, false
-	}
-	return fit.slope()
+	return fit
 }
 
 // through are the moments at which sessions opened and ended that went through the pod, or to it.
@@ -166,14 +195,19 @@ func (p *plane) add(x, y, z float64) {
 	p.minX, p.maxX = min(p.minX, x), max(p.maxX, x)
 }
 
-// slope is b; false where x and y rise together, so that nobody can tell them apart.
-func (p *plane) slope() (float64, bool) {
-	xx, xy, yy, xz, yz := 0.0, 0.0, 0.0, 0.0, 0.0
+// spread are the sums of squares about the means.
+func (p *plane) spread() (xx, xy, yy, xz, yz float64) {
 	mx, my, mz := mean(p.x), mean(p.y), mean(p.z)
 	for i := range p.x {
 		x, y, z := p.x[i]-mx, p.y[i]-my, p.z[i]-mz
 		xx, xy, yy, xz, yz = xx+x*x, xy+x*y, yy+y*y, xz+x*z, yz+y*z
 	}
+	return xx, xy, yy, xz, yz
+}
+
+// slope is b; false where x and y rise together, so that nobody can tell them apart.
+func (p *plane) slope() (float64, bool) {
+	xx, xy, yy, xz, yz := p.spread()
 	switch det := xx*yy - xy*xy; {
 	case xx == 0:
 		return 0, false
@@ -184,6 +218,26 @@ func (p *plane) slope() (float64, bool) {
 	default:
 		return (xz*yy - yz*xy) / det, true
 	}
+}
+
+// doubt is by how much b may be too large: two standard errors.
+func (p *plane) doubt(b float64) float64 {
+	xx, xy, yy, _, yz := p.spread()
+	c := 0.0
+	if yy > 0 {
+		c = (yz - b*xy) / yy
+	}
+	mx, my, mz := mean(p.x), mean(p.y), mean(p.z)
+	rest := 0.0
+	for i := range p.x {
+		r := (p.z[i] - mz) - b*(p.x[i]-mx) - c*(p.y[i]-my)
+		rest += r * r
+	}
+	free := xx // of what y does not explain
+	if yy > 0 {
+		free -= xy * xy / yy
+	}
+	return 2 * math.Sqrt(rest/float64(max(len(p.x)-3, 1))/free)
 }
 
 func mean(of []float64) (m float64) {

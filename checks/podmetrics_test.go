@@ -107,6 +107,10 @@ func TestLeaks(t *testing.T) {
 		{"goroutines come back", steady(scrapedProxies(metrics.Goroutines, func(_ int, _, o, e float64) float64 { return 90 + 16*(o-e) })), []string{"left no goroutines"}, false},
 		{"a goroutine stays", steady(scrapedProxies(metrics.Goroutines, func(_ int, _, o, e float64) float64 { return 90 + 16*(o-e) + e })), []string{"left 1.0 goroutines behind in its proxy"}, true},
 		{"a MiB stays", steady(scrapedProxies(metrics.HeapTarget, func(_ int, _, o, e float64) float64 { return 2 * (20*mib + mib*e) })), []string{"left about 1.0 MiB"}, true},
+		{"what the canaries take begins with the first session", steady(scrapedProxies(metrics.Goroutines, func(_ int, _, o, e float64) float64 { return 90 + 16*(o-e) + min(o, 1)*30 })), []string{"left no goroutines"}, false},
+		{"something is started once, in the middle", steady(scrapedProxies(metrics.Goroutines, func(_ int, at, o, e float64) float64 { return 90 + 16*(o-e) + map[bool]float64{true: 100}[at > 40] })), []string{"left no goroutines"}, false},
+		{"it goes up and down by itself", steady(scrapedProxies(metrics.Goroutines, func(i int, at, o, e float64) float64 { return 90 + 16*(o-e) + 60*math.Sin(at/25+float64(i)) })), []string{"left no goroutines"}, false},
+		{"a goroutine stays, and it goes up and down", steady(scrapedProxies(metrics.Goroutines, func(i int, at, o, e float64) float64 { return 90 + 16*(o-e) + e + 3*math.Sin(at) })), []string{"goroutines behind in its proxy"}, true},
 		{"a cache fills and then is full", steady(scrapedProxies(metrics.HeapTarget, func(_ int, _, o, e float64) float64 { return 20*mib + mib*min(e, 5) })), []string{"left no goroutines"}, false},
 	} {
 		t.Run(tt.says, func(t *testing.T) {
