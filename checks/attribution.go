@@ -35,6 +35,7 @@ type suspect struct {
 	by     []string
 	text   string
 	group  string // as in Cause
+	unsure bool   // nobody saw whether it was on the path
 }
 
 // attribute finds the cause of every lost session.
@@ -75,8 +76,8 @@ func (ls *lostSession) doubtful(s *session) span {
 	return span{min(from, s.end), s.end}
 }
 
-// suspects are the ends of pods on the path, then faults aimed at the path, then, for sessions that
-// only know the Service they went to, the pods behind it that were ending.
+// suspects are the ends of pods on the path, and faults aimed at it; then what the path depends on; then, for
+// sessions that only know the Service they went to, the pods behind it that were ending.
 func (l *ledger) suspects(ls *lostSession, s *session, w span) []suspect {
 	var found []suspect
 	for _, i := range l.path(ls, s) {
@@ -100,6 +101,9 @@ func (l *ledger) suspects(ls *lostSession, s *session, w span) []suspect {
 	}
 	if len(found) == 0 {
 		found = l.noTunnelYet(ls, s, w)
+	}
+	if len(found) == 0 {
+		found = l.authWaySuspects(ls, s, w)
 	}
 	if len(found) == 0 && (s.class == refused || ls.cut == history.CutMessage) {
 		found = l.authSuspects(w)
@@ -230,7 +234,8 @@ func (l *ledger) unexplained(w span) Cause {
 func conclude(suspects []suspect) Cause {
 	s := suspects[0]
 	c := Cause{Found: true, Pod: s.pod.ref, End: s.end, By: s.by, Text: s.text, group: s.group}
-	if len(s.by) == 1 && !slices.ContainsFunc(suspects, func(x suspect) bool { return !slices.Equal(x.by, s.by) }) {
+	unsure := slices.ContainsFunc(suspects, func(x suspect) bool { return x.unsure })
+	if len(s.by) == 1 && !unsure && !slices.ContainsFunc(suspects, func(x suspect) bool { return !slices.Equal(x.by, s.by) }) {
 		c.sole = s.by[0]
 	}
 	var texts []string
@@ -244,7 +249,7 @@ func conclude(suspects []suspect) Cause {
 			}
 		}
 	}
-	if len(texts) > 1 || len(s.by) > 1 {
+	if len(texts) > 1 || len(s.by) > 1 || unsure {
 		c.Ambiguous, c.group, c.Text = true, "", "ambiguous: "+strings.Join(texts, "; or ")
 	}
 	return c

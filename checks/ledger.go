@@ -51,11 +51,12 @@ type ledger struct {
 	recordings []recording
 	damaged    []damagedRecording // of recordings: something is lost
 	sweeps     map[matcher]sweep
-	unlooked   map[int32]bool    // sessions whose recording nobody looked at; filled by findUnlooked
-	routes     routes            // filled by findRoutes
-	authAway   []span            // filled by findAuthAway
-	servedBy   map[string]string // UUID of a server, by session
-	serverPods map[string]int32  // pod, by UUID of its server
+	unlooked   map[int32]bool            // sessions whose recording nobody looked at; filled by findUnlooked
+	routes     routes                    // filled by findRoutes
+	authAway   []span                    // filled by findAuthAway
+	agentOpens map[int32][]time.Duration // when each agent opened sessions; filled when asked
+	servedBy   map[string]string         // UUID of a server, by session
+	serverPods map[string]int32          // pod, by UUID of its server
 	promql     []history.Prometheus
 	proxyStop  *ProxyStop // nil: not measured
 	metrics    map[string]scraped
