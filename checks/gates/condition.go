@@ -12,29 +12,29 @@ import (
 
 // RolloutView is how far a component's rollout is, as shares of the desired replicas, 0 to 1.
 type RolloutView struct {
-	Started bool    `cel:"started"`
-	Done    bool    `cel:"done"` // every replica updated and ready, the old pods gone
-	Updated float64 `cel:"updated"`
-	Ready   float64 `cel:"ready"` // updated and ready
-	Old     int     `cel:"old"`   // pods of older revisions, terminating ones too
+	Started bool
+	Done    bool // every replica updated and ready, the old pods gone
+	Updated float64
+	Ready   float64 // updated and ready
+	Old     int     // pods of older revisions, terminating ones too
 }
 
 // PodsView counts the pods a selector selects.
 type PodsView struct {
-	Total       int `cel:"total"`
-	Ready       int `cel:"ready"`
-	Serving     int `cel:"serving"`
-	Terminating int `cel:"terminating"`
+	Total       int
+	Ready       int
+	Serving     int
+	Terminating int
 }
 
 // SessionsView is the state of the load right now.
 type SessionsView struct {
-	Held    int `cel:"held"`
-	Opened  int `cel:"opened"`
-	Clean   int `cel:"clean"`
-	Refused int `cel:"refused"`
-	Dropped int `cel:"dropped"`
-	Stalled int `cel:"stalled"`
+	Held    int
+	Opened  int
+	Clean   int
+	Refused int
+	Dropped int
+	Stalled int
 }
 
 // World is what a condition may ask while a run goes on. It must answer from memory, at once; an

@@ -45,7 +45,8 @@ type Filter struct {
 }
 
 // Data is what a gate may ask. An error means that the value does not exist (no sample in the
-// window, phase never reached) and makes the gate inconclusive with the error as the reason.
+// window, phase never reached) and makes the gate inconclusive with the error as the reason. Fields
+// of the answers are called the same in gates, with a small letter first.
 type Data interface {
 	Capacity(component string, w Window) (Capacity, error)
 	SecondsBelow(component string, share float64, w Window) (float64, error)
@@ -61,65 +62,59 @@ type Data interface {
 
 // Capacity of one component over a window; times in seconds.
 type Capacity struct {
-	Desired            int     `cel:"desired" json:"desired"`
-	Min                int     `cel:"min" json:"min"`
-	MinReady           int     `cel:"minReady" json:"minReady"`
-	LossRatio          float64 `cel:"lossRatio" json:"lossRatio"`
-	ReplicaSecondsLost float64 `cel:"replicaSecondsLost" json:"replicaSecondsLost"`
-	BlackoutSeconds    float64 `cel:"blackoutSeconds" json:"blackoutSeconds"`
+	Desired            int     `json:"desired"`
+	Min                int     `json:"min"`
+	MinReady           int     `json:"minReady"`
+	LossRatio          float64 `json:"lossRatio"`
+	ReplicaSecondsLost float64 `json:"replicaSecondsLost"`
+	BlackoutSeconds    float64 `json:"blackoutSeconds"`
 }
 
 // Sessions counts sessions by the class they ended in.
 type Sessions struct {
-	Offered      int `cel:"offered" json:"offered"`
-	Opened       int `cel:"opened" json:"opened"`
-	Clean        int `cel:"clean" json:"clean"`
-	Refused      int `cel:"refused" json:"refused"`
-	Dropped      int `cel:"dropped" json:"dropped"`
-	Stalled      int `cel:"stalled" json:"stalled"`
-	Unfinished   int `cel:"unfinished" json:"unfinished"`
-	Ours         int `cel:"ours" json:"ours"`
-	Unattributed int `cel:"unattributed" json:"unattributed"`
-	Ambiguous    int `cel:"ambiguous" json:"ambiguous"`
-	MaxHeld      int `cel:"maxHeld" json:"maxHeld"`
+	Offered      int `json:"offered"`
+	Opened       int `json:"opened"`
+	Clean        int `json:"clean"`
+	Refused      int `json:"refused"`
+	Dropped      int `json:"dropped"`
+	Stalled      int `json:"stalled"`
+	Unfinished   int `json:"unfinished"`
+	Ours         int `json:"ours"`
+	Unattributed int `json:"unattributed"`
+	Ambiguous    int `json:"ambiguous"`
+	MaxHeld      int `json:"maxHeld"`
 }
 
 // Recordings counts recordings by class.
 type Recordings struct {
-	Expected  int `cel:"expected" json:"expected"`
-	Complete  int `cel:"complete" json:"complete"`
-	Truncated int `cel:"truncated" json:"truncated"`
-	Gap       int `cel:"gap" json:"gap"`
-	NoEnd     int `cel:"noEnd" json:"noEnd"`
-	Missing   int `cel:"missing" json:"missing"`
-	Late      int `cel:"late" json:"late"`
-	Pending   int `cel:"pending" json:"pending"`
+	Expected  int `json:"expected"`
+	Complete  int `json:"complete"`
+	Truncated int `json:"truncated"`
+	Gap       int `json:"gap"`
+	NoEnd     int `json:"noEnd"`
+	Missing   int `json:"missing"`
+	Late      int `json:"late"`
+	Pending   int `json:"pending"`
 }
 
 // Latency of opening a session, counted from when it was due.
 type Latency struct {
-	Count int           `cel:"count"`
-	P50   time.Duration `cel:"p50"`
-	P90   time.Duration `cel:"p90"`
-	P95   time.Duration `cel:"p95"`
-	P99   time.Duration `cel:"p99"`
-	P999  time.Duration `cel:"p999"`
-	Max   time.Duration `cel:"max"`
-	Mean  time.Duration `cel:"mean"`
+	Count                               int
+	P50, P90, P95, P99, P999, Max, Mean time.Duration
 }
 
 // Goodput is what opened against what was due, in sessions and per second.
 type Goodput struct {
-	Offered     int     `cel:"offered" json:"offered"`
-	Opened      int     `cel:"opened" json:"opened"`
-	Ratio       float64 `cel:"ratio" json:"ratio"`
-	Rate        float64 `cel:"rate" json:"rate"`
-	OfferedRate float64 `cel:"offeredRate" json:"offeredRate"`
+	Offered     int     `json:"offered"`
+	Opened      int     `json:"opened"`
+	Ratio       float64 `json:"ratio"`
+	Rate        float64 `json:"rate"`
+	OfferedRate float64 `json:"offeredRate"`
 }
 
 // Recovery is the time from the end of the last fault or rollout step until capacity and latency
 // were back. Unless Recovered, Seconds is how long was looked in vain: a gate can fail on it, not pass.
 type Recovery struct {
-	Recovered bool    `cel:"recovered" json:"recovered"`
-	Seconds   float64 `cel:"seconds" json:"seconds"`
+	Recovered bool    `json:"recovered"`
+	Seconds   float64 `json:"seconds"`
 }

@@ -16,18 +16,18 @@ const tMetric = "Metric"
 // Metric is what scrapes of one metric gave over a window, in the metric's own unit. A scrape adds the series of one
 // name up, so each number is one of a pod.
 type Metric struct {
-	Count int     `cel:"count" json:"count"` // scrapes
-	Pods  int     `cel:"pods" json:"pods"`   // that were scraped
-	Min   float64 `cel:"min" json:"min"`     // of any pod
-	Max   float64 `cel:"max" json:"max"`
-	Last  float64 `cel:"last" json:"last"` // the highest among the pods' last scrapes
+	Count int     `json:"count"` // scrapes
+	Pods  int     `json:"pods"`  // that were scraped
+	Min   float64 `json:"min"`   // of any pod
+	Max   float64 `json:"max"`
+	Last  float64 `json:"last"` // the highest among the pods' last scrapes
 	// Growth is the most by which one pod's last scrape exceeds its first.
-	Growth float64 `cel:"growth" json:"growth"`
+	Growth float64 `json:"growth"`
 	// Increase is by how much a counter rose over all pods, restarts taken into account.
-	Increase float64 `cel:"increase" json:"increase"`
+	Increase float64 `json:"increase"`
 	// PerSession is what each session that ended left behind in the pod it went through, where most was: a leak.
 	// NaN: not known, since too few ended.
-	PerSession float64 `cel:"perSession" json:"-"`
+	PerSession float64 `json:"-"`
 }
 
 // hiddenMetrics carries the data of this evaluation to metrics("x"), as hiddenLatency does.

@@ -3,6 +3,7 @@ package gates
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/google/cel-go/cel"
@@ -19,16 +20,19 @@ type objectType struct {
 	methods map[string]string
 }
 
-// structType declares an object type from the cel tags of a Go struct.
+// structType declares an object type with the fields of a Go struct.
 func structType[T any](name string, methods map[string]string) objectType {
 	o := objectType{typ: cel.ObjectType(name), fields: map[string]*types.Type{}, methods: methods}
 	t := reflect.TypeFor[T]()
 	for i := range t.NumField() {
 		f := t.Field(i)
-		o.add(f.Tag.Get("cel"), celType(f.Type))
+		o.add(celName(f), celType(f.Type))
 	}
 	return o
 }
+
+// celName is the field's name in gates.
+func celName(f reflect.StructField) string { return strings.ToLower(f.Name[:1]) + f.Name[1:] }
 
 func (o *objectType) add(name string, t *types.Type) {
 	o.fields[name] = t
@@ -122,11 +126,11 @@ func getField(target any, field string) (any, error) {
 	return o.get(field)
 }
 
-// fieldOf reads the struct field with the cel tag name.
+// fieldOf reads the struct field that gates call name.
 func fieldOf(v any, name string) (any, error) {
 	rv := reflect.ValueOf(v)
 	for i := range rv.NumField() {
-		if rv.Type().Field(i).Tag.Get("cel") == name {
+		if celName(rv.Type().Field(i)) == name {
 			return native(rv.Field(i)), nil
 		}
 	}
