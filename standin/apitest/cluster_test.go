@@ -3,6 +3,7 @@ package apitest
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -55,14 +56,15 @@ func startWith(t *testing.T, mode, proxy string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{dir: t.TempDir(), bin: bin, authAddr: freeAddr(t), webAddr: freeAddr(t), tunnelAddr: freeAddr(t)}
-	diag := freeAddr(t)
+	free := freeAddrs(t, 5)
+	c := &cluster{dir: t.TempDir(), bin: bin, authAddr: free[0], webAddr: free[1], tunnelAddr: free[2]}
+	listen, diag := free[3], free[4]
 	c.write(t, "teleport.yaml", fmt.Sprintf(`version: v3
 teleport: {nodename: api, data_dir: %s}
 auth_service: {enabled: yes, listen_addr: %q, cluster_name: api.example.com, proxy_listener_mode: %s}
 proxy_service: {enabled: %s, web_listen_addr: %q, tunnel_listen_addr: %q, listen_addr: %q, public_addr: %q, tunnel_public_addr: %q}
 ssh_service: {enabled: no}
-`, filepath.Join(c.dir, "data"), c.authAddr, mode, proxy, c.webAddr, c.tunnelAddr, freeAddr(t), c.webAddr, c.tunnelAddr))
+`, filepath.Join(c.dir, "data"), c.authAddr, mode, proxy, c.webAddr, c.tunnelAddr, listen, c.webAddr, c.tunnelAddr))
 	cmd := exec.Command(bin, "teleport", "start", "-c", filepath.Join(c.dir, "teleport.yaml"), "--diag-addr="+diag)
 	log, err := os.Create(filepath.Join(c.dir, "log"))
 	if err != nil {
@@ -137,14 +139,24 @@ func (c *cluster) waitReady(t *testing.T, diag string) {
 	t.Fatalf("not ready in time\n%s", log)
 }
 
-func freeAddr(t *testing.T) string {
+// freeAddrs finds n addresses of loopback, no two alike. They are below the ports that the system gives to clients: a
+// connection of anybody's could take one of those before it is listened on. (internal/loopback, which this module
+// cannot reach.)
+func freeAddrs(t *testing.T, n int) (out []string) {
 	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		if len(out) == n {
+			return out
+		}
+		lis, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)))
+		if err != nil {
+			continue
+		}
+		defer lis.Close()
+		out = append(out, lis.Addr().String())
 	}
-	defer lis.Close()
-	return lis.Addr().String()
+	t.Fatalf("found %d free ports of %d", len(out), n)
+	return nil
 }
 
 func sid(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"shakedown.dev/shakedown/internal/loopback"
 	"shakedown.dev/shakedown/standin/flags"
 	"shakedown.dev/shakedown/standin/process"
 	"shakedown.dev/shakedown/standin/tctl"
@@ -70,25 +71,19 @@ func (c *cluster) prepare() error {
 		return err
 	}
 	c.login = me.Username
-	for _, addr := range []*string{&c.auth, &c.web, &c.ssh, &c.tunnel, &c.kube, &c.kubeService, &c.nodeA} {
-		if *addr, err = freeAddress(); err != nil {
-			return err
-		}
+	addrs := []*string{&c.auth, &c.web, &c.ssh, &c.tunnel, &c.kube, &c.kubeService, &c.nodeA}
+	free, err := loopback.Addresses(len(addrs))
+	if err != nil {
+		return err
+	}
+	for i, addr := range addrs {
+		*addr = free[i]
 	}
 	if c.kubeconfig == "" {
 		c.toy = true
 		c.kubeconfig = filepath.Join(c.dir, "toy-kubeconfig")
 	}
 	return errors.Join(os.MkdirAll(c.dir, 0o700), c.write("main.yaml", c.mainYAML()), c.write("agent.yaml", c.agentYAML()), c.write("resources.yaml", c.resources()))
-}
-
-// freeAddress finds a free port on loopback.
-func freeAddress() (string, error) {
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return lis.Addr().String(), lis.Close()
 }
 
 func (c *cluster) path(name string) string { return filepath.Join(c.dir, name) }

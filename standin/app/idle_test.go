@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shakedown.dev/shakedown/internal/loopback"
 )
 
 // BenchmarkIdle tells how soon a proxy process is ready and how much of it is
@@ -20,12 +22,16 @@ func BenchmarkIdle(b *testing.B) {
 	if out, err := exec.Command("go", "build", "-o", bin, "../cmd/standin").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
-	auth, web := address(b), address(b)
-	idle(b, bin, dir, "auth", fmt.Sprintf("auth_service: {enabled: yes, listen_addr: %s, cluster_name: c, tokens: ['proxy:t']}\nproxy_service: {enabled: no}\n", auth))
+	free, err := loopback.Addresses(4)
+	if err != nil {
+		b.Fatal(err)
+	}
+	auth, web := free[0], free[1]
+	idle(b, bin, dir, free[2], "auth", fmt.Sprintf("auth_service: {enabled: yes, listen_addr: %s, cluster_name: c, tokens: ['proxy:t']}\nproxy_service: {enabled: no}\n", auth))
 	var ready time.Duration
 	var resident float64
 	for b.Loop() {
-		cmd, took := idle(b, bin, dir, "proxy", fmt.Sprintf("auth_service: {enabled: no}\nproxy_service: {enabled: yes, web_listen_addr: %s}\n", web), "auth_server: "+auth, "auth_token: t")
+		cmd, took := idle(b, bin, dir, free[3], "proxy", fmt.Sprintf("auth_service: {enabled: no}\nproxy_service: {enabled: yes, web_listen_addr: %s}\n", web), "auth_server: "+auth, "auth_token: t")
 		ready += took
 		time.Sleep(4 * time.Second) // what starting needed has gone by then
 		resident += residentMB(b, cmd.Process.Pid)
@@ -37,19 +43,9 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-func address(b *testing.B) string {
-	b.Helper()
-	addr, err := freeAddress()
-	if err != nil {
-		b.Fatal(err)
-	}
-	return addr
-}
-
 // idle starts a process and waits until it is ready.
-func idle(b *testing.B, bin, dir, name, services string, global ...string) (*exec.Cmd, time.Duration) {
+func idle(b *testing.B, bin, dir, diag, name, services string, global ...string) (*exec.Cmd, time.Duration) {
 	b.Helper()
-	diag := address(b)
 	path := filepath.Join(dir, name+".yaml")
 	text := fmt.Sprintf("version: v3\nteleport: {%s}\nssh_service: {enabled: no}\n%s", strings.Join(append(global, "data_dir: "+filepath.Join(dir, name)), ", "), services)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -6,12 +6,16 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"shakedown.dev/shakedown/internal/loopback"
 )
 
 func TestMain(m *testing.M) {
@@ -19,18 +23,28 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"teleport": run, "tctl": run, "standin": run})
 }
 
+// addresses is how many of them a script is given.
+const addresses = 6
+
 // TestScripts runs the command line as a person would; the scripts find free
 // addresses in $A1 to $A6 and wait with `ready ADDR [CODE]`.
 func TestScripts(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// All at once: the scripts run beside each other, and must not be given the same.
+	free, err := loopback.Addresses(addresses * len(scripts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var given atomic.Int64
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
-			for i := range 6 {
-				addr, err := freeAddress()
-				if err != nil {
-					return err
-				}
+			last := int(given.Add(addresses))
+			for i, addr := range free[last-addresses : last] {
 				env.Setenv(fmt.Sprintf("A%d", i+1), addr)
 			}
 			return nil

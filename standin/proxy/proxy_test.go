@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -52,8 +53,16 @@ func TestRealShell(t *testing.T) {
 	s := r.open("")
 	s.say(r, "echo host=$SSH_TELEPORT_HOST_UUID cluster=$SSH_TELEPORT_CLUSTER_NAME user=$SSH_TELEPORT_USER client=${SSH_CLIENT%% *}",
 		"host="+nodeUUID+" cluster=main user=alice client=127.0.0.1")
-	s.WindowChange(40, 132)
-	s.say(r, "stty size", "40 132")
+	if err := s.WindowChange(40, 132); err != nil {
+		t.Fatal(err)
+	}
+	// Nothing orders a request of a channel and what is typed on it, so the first answers may still have the old size.
+	for n := 0; !strings.Contains(s.out.String(), "40 132"); n++ {
+		if n == 100 {
+			t.Fatalf("the new size was never seen: %s", s.out)
+		}
+		s.say(r, fmt.Sprintf("stty size; echo asked-$((%d))", n), fmt.Sprintf("asked-%d", n))
+	}
 	io.WriteString(s.in, "exec sh -c 'exit 7'\n")
 	if err := s.Wait(); err == nil || !strings.Contains(err.Error(), "exited with status 7") {
 		t.Fatalf("session ended with %v, want status 7", err)

@@ -6,15 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +19,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"shakedown.dev/shakedown/internal/loopback"
 	"shakedown.dev/shakedown/teleport/tctl"
 )
 
@@ -69,7 +67,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 
 func (c *Cluster) start(ctx context.Context) error {
 	var err error
-	addrs, err := freeAddresses(5)
+	addrs, err := loopback.Addresses(5)
 	if err != nil {
 		return err
 	}
@@ -115,7 +113,7 @@ func (c *Cluster) node(ctx context.Context, name string, join map[string]any) er
 
 // run starts one process and waits until it says that it is ready.
 func (c *Cluster) run(ctx context.Context, name string, config map[string]any) (*Process, error) {
-	diag, err := freeAddresses(1)
+	diag, err := loopback.Addresses(1)
 	if err != nil {
 		return nil, err
 	}
@@ -161,29 +159,6 @@ func (c *Cluster) Stop() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// freeAddresses finds n addresses of loopback that nobody listens on. They are
-// below the range that the kernel takes ports of clients from: between the
-// finding and the using, a connection of anybody's could take one of those.
-func freeAddresses(n int) ([]string, error) {
-	const low, high, tries = 10000, 32000, 1000
-	var out []string
-	var last error
-	for range tries {
-		if len(out) == n {
-			return out, nil
-		}
-		ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(low+rand.IntN(high-low))))
-		if err != nil {
-			last = err
-			continue
-		}
-		// Held until all are found, so that none is given twice.
-		defer ln.Close()
-		out = append(out, ln.Addr().String())
-	}
-	return nil, fmt.Errorf("find %d free ports between %d and %d: %w", n, low, high, last)
 }
 
 // Process is one running teleport.
