@@ -77,7 +77,7 @@ func TestLateIsOurs(t *testing.T) {
 
 func TestClosedModelReplacesWhatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := scenarios.Arrival{Closed: &scenarios.Closed{Held: 5, Think: scenarios.Span(time.Second)}}
+		a := scenarios.Arrival{Closed: &scenarios.Closed{Held: 5, Think: scenarios.Always(time.Second)}}
 		stats, m := runFor(plan(idle(3*time.Second), a), 20*time.Second, someTargets())
 		// Each of five lasts 3 s and its replacement comes 1 s later: ten seconds hold two and a half of them.
 		if stats.Due < 5*4 || stats.Due > 5*6 || stats.Started != stats.Due {

@@ -67,7 +67,7 @@ func prompted(p *program, text string) bool {
 // one runs a single session of that kind and gives its row of the ledger.
 func one(t *testing.T, s scenarios.Session, p *program, lasting time.Duration) history.Session {
 	t.Helper()
-	e, m := fakeEngine(plan(s, scenarios.Arrival{Closed: &scenarios.Closed{Held: 1, Think: scenarios.Span(time.Hour)}}), p, kubeTargets())
+	e, m := fakeEngine(plan(s, scenarios.Arrival{Closed: &scenarios.Closed{Held: 1, Think: scenarios.Always(time.Hour)}}), p, kubeTargets())
 	e.Start(context.Background())
 	time.Sleep(lasting)
 	stop(e)

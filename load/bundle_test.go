@@ -75,7 +75,7 @@ func TestChannels(t *testing.T) {
 			}
 			p := plan(scenarios.Session{
 				Behaviour: "channels", Channels: 3, Length: scenarios.Always(800 * time.Millisecond), Pace: scenarios.Always(50 * time.Millisecond),
-			}, scenarios.Arrival{Closed: &scenarios.Closed{Held: 2, Think: scenarios.Span(time.Hour)}})
+			}, scenarios.Arrival{Closed: &scenarios.Closed{Held: 2, Think: scenarios.Always(time.Hour)}})
 			targets := someTargets()
 			for i := range targets.proxies {
 				targets.proxies[i].SSH = tssh.Proxy{Address: server.Address, Name: "localhost"}

@@ -193,7 +193,7 @@ func kubeSession(t *testing.T, a *api, session scenarios.Session) history.Sessio
 		t.Fatal(err)
 	}
 	session.Length = scenarios.Always(time.Second)
-	p := plan(session, scenarios.Arrival{Closed: &scenarios.Closed{Held: 1, Think: scenarios.Span(time.Hour)}})
+	p := plan(session, scenarios.Arrival{Closed: &scenarios.Closed{Held: 1, Think: scenarios.Always(time.Hour)}})
 	if in := &p.Streams[0].Mix[0].Session; in.Kind == scenarios.KubePortForward {
 		in.Keepalive = scenarios.Span(300 * time.Millisecond)
 	} else if in.Behaviour == "watch" {

@@ -110,7 +110,7 @@ func TestKubeLink(t *testing.T) {
 			p := plan(scenarios.Session{
 				Kind: scenarios.KubeExec, Behaviour: "interactive", Length: scenarios.Always(time.Second),
 				Pace: scenarios.Always(50 * time.Millisecond), Keepalive: scenarios.Span(300 * time.Millisecond),
-			}, scenarios.Arrival{Closed: &scenarios.Closed{Held: 1, Think: scenarios.Span(time.Hour)}})
+			}, scenarios.Arrival{Closed: &scenarios.Closed{Held: 1, Think: scenarios.Always(time.Hour)}})
 			targets := kubeTargets()
 			for i := range targets.proxies {
 				targets.proxies[i].SSH = ssh.Proxy{Address: "10.1.2.3:3080"}

@@ -126,7 +126,7 @@ func agree(fates []fate, length, runs, pace time.Duration) string {
 		return fate{}
 	}}
 	p := plan(scenarios.Session{Behaviour: "interactive", Length: scenarios.Always(length), Pace: scenarios.Always(pace)},
-		scenarios.Arrival{Closed: &scenarios.Closed{Held: len(fates), Over: scenarios.Span(len(fates)) * scenarios.Span(time.Millisecond), Think: scenarios.Span(time.Hour)}})
+		scenarios.Arrival{Closed: &scenarios.Closed{Held: len(fates), Over: scenarios.Span(len(fates)) * scenarios.Span(time.Millisecond), Think: scenarios.Always(time.Hour)}})
 	e, m := fakeEngine(p, system, someTargets())
 	e.Start(context.Background())
 	time.Sleep(runs)

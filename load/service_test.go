@@ -42,7 +42,7 @@ func TestThroughService(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := plan(scenarios.Session{Behaviour: "interactive", Length: scenarios.Always(100 * time.Millisecond), Pace: scenarios.Always(20 * time.Millisecond)},
-				scenarios.Arrival{Closed: &scenarios.Closed{Held: 1, Think: scenarios.Span(time.Hour)}})
+				scenarios.Arrival{Closed: &scenarios.Closed{Held: 1, Think: scenarios.Always(time.Hour)}})
 			p.Streams[0].Through = tt.through
 			targets := someTargets()
 			targets.proxies[0].SSH = tssh.Proxy{Address: server.Address, Name: "localhost"}

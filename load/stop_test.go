@@ -14,7 +14,7 @@ import (
 )
 
 func held(n int, s scenarios.Session) *scenarios.Plan {
-	return plan(s, scenarios.Arrival{Closed: &scenarios.Closed{Held: n, Think: scenarios.Span(time.Hour)}})
+	return plan(s, scenarios.Arrival{Closed: &scenarios.Closed{Held: n, Think: scenarios.Always(time.Hour)}})
 }
 
 // TestStopHasAnEnd: sessions that answer nothing are left when the time for stopping is over, and so is one that is

@@ -199,7 +199,11 @@ func (s *stream) replace(class history.Class) {
 	if c == nil || s.e.arrive.Err() != nil {
 		return
 	}
-	pause := c.Think.Duration()
+	s.mu.Lock()
+	s.next = max(s.next, uint64(c.Held)) + 1
+	n := s.next
+	s.mu.Unlock()
+	pause := s.plan.Think(n)
 	if class == history.Refused || class == history.Ours {
 		pause = max(pause, refusedPause)
 	}
@@ -207,10 +211,6 @@ func (s *stream) replace(class history.Class) {
 	if s.plan.For > 0 && due.Sub(s.began) >= s.plan.Start.Duration()+s.plan.For.Duration() {
 		return
 	}
-	s.mu.Lock()
-	s.next = max(s.next, uint64(c.Held)) + 1
-	n := s.next
-	s.mu.Unlock()
 	if pause == 0 {
 		s.arrive(n, due)
 		return

@@ -1,11 +1,13 @@
 package scenarios
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -131,5 +133,49 @@ func TestSessionsAreDrawnFromTheirNumberAlone(t *testing.T) {
 	}
 	if other := newStreamPlan(s, 43).Session(1, 4); other.Seed == p.Session(1, 4).Seed {
 		t.Error("another seed draws the same")
+	}
+}
+
+// TestThink: the pause before session n comes from the seed and n alone, of whatever distribution it is, and what
+// sessions draw does not depend on it.
+func TestThink(t *testing.T) {
+	p := StreamPlan{Seed: 5, Stream: Stream{Mix: []Weighted{{Weight: 1, Session: Session{Length: Always(time.Second)}}}, Arrival: Arrival{Closed: &Closed{Held: 3}}}}
+	if got := p.Think(4); got != 0 {
+		t.Errorf("nothing is said and it thinks for %s", got)
+	}
+	before := p.Session(4, 2)
+	p.Arrival.Closed.Think = Distribution{Shape: Exponential, Mean: Span(time.Second), Max: Span(10 * time.Second)}
+	var sum time.Duration
+	differ := false
+	for n := uint64(4); n < 2004; n++ {
+		got := p.Think(n)
+		if got != p.Think(n) || got < 0 || got > 10*time.Second {
+			t.Fatalf("session %d: %s, then %s", n, got, p.Think(n))
+		}
+		differ = differ || got != p.Think(4)
+		sum += got
+	}
+	if mean := sum / 2000; !differ || mean < 900*time.Millisecond || mean > 1100*time.Millisecond {
+		t.Errorf("mean %s, want about a second", mean)
+	}
+	if diff := cmp.Diff(before, p.Session(4, 2)); diff != "" {
+		t.Errorf("the session has changed:\n%s", diff)
+	}
+}
+
+// TestThinkOfOlderPlans: it was a duration once.
+func TestThinkOfOlderPlans(t *testing.T) {
+	for text, want := range map[string]Distribution{
+		`{"held": 3, "think": "1m30s"}`:                                        Always(90 * time.Second),
+		`{"held": 3, "think": {"shape": "uniform", "min": "1s", "max": "2s"}}`: {Shape: Uniform, Min: Span(time.Second), Max: Span(2 * time.Second)},
+		`{"held": 3}`: {},
+	} {
+		var c Closed
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, c.Think); diff != "" || c.Held != 3 {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
 	}
 }

@@ -40,6 +40,15 @@ func (d *decoder) distribution(into *Distribution) read {
 	}
 }
 
+// pause is a distribution, or no time at all.
+func (d *decoder) pause(into *Distribution) read {
+	return func(n *yaml.Node) {
+		if v, err := ParseDuration(n.Value); n.Kind != yaml.ScalarNode || err != nil || v != 0 {
+			d.distribution(into)(n)
+		}
+	}
+}
+
 func (d *decoder) uniform(out *Distribution) read {
 	return func(n *yaml.Node) {
 		out.Shape = Uniform

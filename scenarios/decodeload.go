@@ -181,7 +181,7 @@ func (d *decoder) closed(n *yaml.Node) *Closed {
 	d.object(n, "the closed model",
 		required("held", d.count(&c.Held, 1, 1_000_000)),
 		optional("over", d.span(&c.Over)),
-		optional("think", d.span(&c.Think)))
+		optional("think", d.pause(&c.Think)))
 	return &c
 }
 

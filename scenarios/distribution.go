@@ -1,6 +1,8 @@
 package scenarios
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -35,6 +37,18 @@ type Distribution struct {
 
 // Always is the distribution that has one value.
 func Always(d time.Duration) Distribution { return Distribution{Shape: Constant, Mean: Span(d)} }
+
+// UnmarshalJSON also takes a duration: plans of earlier versions have one where a distribution stands now.
+func (d *Distribution) UnmarshalJSON(b []byte) error {
+	if bytes.HasPrefix(b, []byte{'"'}) {
+		var s Span
+		err := json.Unmarshal(b, &s)
+		*d = Always(s.Duration())
+		return err
+	}
+	type plain Distribution
+	return json.Unmarshal(b, (*plain)(d))
+}
 
 // IsZero says whether the scenario left it out.
 func (d Distribution) IsZero() bool { return d.Shape == "" }

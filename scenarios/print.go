@@ -102,7 +102,7 @@ func (a Arrival) String() string {
 		if c.Over > 0 {
 			text += ", begun over " + c.Over.String()
 		}
-		if c.Think > 0 {
+		if !c.Think.IsZero() {
 			text += ", replaced after " + c.Think.String()
 		}
 		return text

@@ -113,9 +113,9 @@ type Leg struct {
 
 // Closed is the closed model: so many are held, each that ends is replaced.
 type Closed struct {
-	Held  int  `json:"held"`
-	Over  Span `json:"over,omitempty"`  // the first ones are spread over this time
-	Think Span `json:"think,omitempty"` // between an end and its replacement
+	Held  int          `json:"held"`
+	Over  Span         `json:"over,omitempty"` // the first ones are spread over this time
+	Think Distribution `json:"think,omitzero"` // between an end and its replacement
 }
 
 // Gate is one expectation: a CEL expression that has to be true.

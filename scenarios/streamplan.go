@@ -93,6 +93,15 @@ func (p StreamPlan) Session(n uint64, users int) Drawn {
 	return d
 }
 
+// Think is how long session n waits, in the closed model, after the end of the one that it replaces. It comes from a
+// sequence of its own, so that what sessions draw does not depend on it.
+func (p StreamPlan) Think(n uint64) time.Duration {
+	if p.Arrival.Closed == nil || p.Arrival.Closed.Think.IsZero() {
+		return 0
+	}
+	return p.Arrival.Closed.Think.Draw(rand.New(rand.NewPCG(^p.Seed, n)))
+}
+
 func (p StreamPlan) pick(rng *rand.Rand) Session {
 	total := 0
 	for _, m := range p.Mix {
@@ -113,7 +122,7 @@ func (d Drawn) Pace() *rand.Rand { return rand.New(rand.NewPCG(d.Seed, 1)) }
 // Arrivals gives the number and the due time of each session, counted from
 // the timeline's start, in order. The open model may go on without end; the
 // closed model gives the first Held, and each later one is due when one has
-// ended and Think has passed.
+// ended and its Think has passed.
 func (p StreamPlan) Arrivals() iter.Seq2[uint64, time.Duration] {
 	return func(yield func(uint64, time.Duration) bool) {
 		var n uint64

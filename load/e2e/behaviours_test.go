@@ -35,7 +35,7 @@ func TestBehaviours(t *testing.T) {
 				p.Streams = append(p.Streams, scenarios.StreamPlan{
 					Stream: scenarios.Stream{
 						Name: name, Mix: []scenarios.Weighted{{Weight: 1, Session: session}},
-						Arrival: scenarios.Arrival{Closed: &scenarios.Closed{Held: 2, Think: scenarios.Span(time.Hour)}},
+						Arrival: scenarios.Arrival{Closed: &scenarios.Closed{Held: 2, Think: scenarios.Always(time.Hour)}},
 					},
 					Seed: uint64(len(p.Streams) + 1),
 				})
