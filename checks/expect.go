@@ -10,6 +10,8 @@ type Expect struct {
 	Missing map[string]string
 	// Entries are the timeline entries of the plan that act, in order.
 	Entries []PlannedEntry
+	// Steps are the streams of the open model whose rate changes.
+	Steps []PlannedSteps
 }
 
 // PlannedEntry is a timeline entry that breaks or changes something.

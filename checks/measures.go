@@ -35,6 +35,7 @@ type Measures struct {
 	Matrix            []RecordingCell
 	LatencyBy         map[string]map[string]LatencyRow // kind of session, phase of the run
 	Opening           map[string]map[string]LatencyRow // kind of session, step of opening
+	Steps             []StepRow                        // of streams whose rate changes
 	Faults            []FaultRow
 	Rollouts          []RolloutRow
 	Validity          []Validity
@@ -79,6 +80,7 @@ func Measure(expect Expect, src Source) *Measures {
 		}
 	}
 	m.LatencyBy, m.Opening = l.latencyTable(), l.openingTable()
+	m.Steps = m.stepTable()
 	costs := l.costs()
 	m.Faults, m.Rollouts = m.faultRows(costs), m.rolloutRows(costs)
 	m.Metrics = l.metricTable()

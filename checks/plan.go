@@ -39,6 +39,7 @@ func FromPlan(p *scenarios.Plan) Expect {
 			e.Missing[q.Name] = q.Missing
 		}
 	}
+	e.Steps = plannedSteps(p)
 	e.Names = Names(words)
 	return e
 }

@@ -76,6 +76,7 @@ type VerdictMeasures struct {
 	Matrix     []RecordingCell                  `json:"recordingsBy"`
 	Latency    map[string]map[string]LatencyRow `json:"latency"`
 	Opening    map[string]map[string]LatencyRow `json:"opening"`
+	Steps      []StepRow                        `json:"steps,omitempty"`   // of streams of the open model whose rate changes
 	Recovery   *gates.Recovery                  `json:"recovery"`          // null: nothing was disturbed
 	Metrics    map[string]map[string]MetricRow  `json:"metrics,omitempty"` // component, name; absent: nothing was scraped
 }
@@ -89,7 +90,7 @@ func (m *Measures) verdict() Verdict {
 		Measures: VerdictMeasures{
 			Capacity: m.Capacity, Sessions: m.All, ByPhase: m.ByPhase, ByStream: m.ByStream, ByKind: m.ByKind,
 			Recordings: m.Recordings, NotRead: m.RecordingsNotRead, Matrix: m.Matrix, Latency: m.LatencyBy, Opening: m.Opening,
-			Metrics: m.Metrics,
+			Steps: m.Steps, Metrics: m.Metrics,
 		},
 		Faults: m.Faults, Rollouts: m.Rollouts, Validity: m.Validity, Losses: m.LossGroups(), Unattributed: m.unattributed(), ProxyStop: m.l.proxyStop,
 	}

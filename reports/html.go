@@ -22,7 +22,7 @@ func HTML(w io.Writer, r Report) error {
 		return err
 	}
 	t, err := template.New("page.tmpl").Funcs(template.FuncMap{
-		"mark": mark, "at": at, "length": length, "percent": percent, "compact": compact, "group": group, "window": window, "cost": lossWords, "least": leastWords, "healed": healedWords, "unprefixed": strings.TrimPrefix,
+		"mark": mark, "at": at, "length": length, "percent": percent, "compact": compact, "breaking": checks.BreakingPoint, "group": group, "window": window, "cost": lossWords, "least": leastWords, "healed": healedWords, "unprefixed": strings.TrimPrefix,
 	}).ParseFS(assets, "assets/page.tmpl")
 	if err != nil {
 		return fmt.Errorf("parse the page: %w", err)

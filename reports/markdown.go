@@ -91,6 +91,9 @@ func (m *markdown) measures(r Report) {
 	if sample := sampleWords(v); sample != "" {
 		m.row("Sample", sample)
 	}
+	for _, b := range checks.BreakingPoint(v.Steps) {
+		m.row("Steps", safe(b))
+	}
 	m.row("Recovery", safe(recoveryWords(v.Recovery)))
 	for _, f := range r.Verdict.Findings {
 		if f.Note {

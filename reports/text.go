@@ -141,6 +141,11 @@ func (t *text) measures(r Report) {
 	if m.Goodput != nil {
 		t.item("Goodput", fmt.Sprintf("%s of the sessions due opened (%.1f of %.1f a second)", percent(m.Goodput.Ratio), m.Goodput.Rate, m.Goodput.OfferedRate))
 	}
+	name = "Steps"
+	for _, b := range checks.BreakingPoint(m.Steps) {
+		t.item(name, b)
+		name = ""
+	}
 	t.item("Recovery", recoveryWords(m.Recovery))
 	if s := r.Verdict.ProxyStop; s != nil {
 		t.item("Stopping", "a proxy: "+s.String())
