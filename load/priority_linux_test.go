@@ -2,6 +2,7 @@ package load
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -14,7 +15,7 @@ func TestPrioritise(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, nice := range nices(t) {
-		if nice != "-10" {
+		if nice != strconv.Itoa(precedence) {
 			t.Errorf("nice values of the threads: %v", nices(t))
 			break
 		}
