@@ -45,8 +45,10 @@ func MakePlan(ctx context.Context, s *scenarios.Scenario, provider string, seed 
 	if err != nil {
 		return nil, nil, err
 	}
-	facts := labFacts(first, provider)
-	values, defaults := lab.Fill(facts, first.Teleport.From.Values)
+	values, defaults, err := filled(first, provider)
+	if err != nil {
+		return nil, nil, err
+	}
 	chart, err := helm.Ref{Chart: first.Teleport.From.Chart, Version: first.Teleport.From.Version}.Load(ctx, "")
 	if err != nil {
 		return nil, nil, fmt.Errorf("chart of teleport.from: %w", err)
@@ -66,6 +68,16 @@ func MakePlan(ctx context.Context, s *scenarios.Scenario, provider string, seed 
 	}
 	plan, err := scenarios.NewPlan(s, scenarios.Facts{Provider: provider, Nodes: s.Cluster.Nodes, Components: components}, seed)
 	return plan, defaults, err
+}
+
+// filled are the values that the run will install, and what it adds to the author's.
+func filled(p *scenarios.Plan, provider string) (helm.Values, []lab.Default, error) {
+	s := &system{plan: p, facts: labFacts(p, provider)}
+	if err := s.needsStorage(""); err != nil {
+		return nil, nil, err
+	}
+	values, defaults := s.fill(p.Teleport.From)
+	return values, defaults, nil
 }
 
 // labFacts are the facts that the defaults depend on, as far as they are known

@@ -1,6 +1,9 @@
 package run
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"shakedown.dev/shakedown/scenarios"
+	"shakedown.dev/shakedown/teleport/lab"
 )
 
 func TestPlanKnowsTheChart(t *testing.T) {
@@ -91,6 +95,52 @@ func TestBudgetOf(t *testing.T) {
 		err := addBudget(components, map[string]labels.Set{"proxy": {"app": "proxy"}}, policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: row.spec})
 		if diff := cmp.Diff(row.want, components["proxy"].Budget); diff != "" || err != nil {
 			t.Errorf("%s: %v %s", row.why, err, diff)
+		}
+	}
+}
+
+// TestPlanShowsTheStorageThatARunBrings: several auths of a chart that is no stand-in's share an etcd, unless its
+// author says where they store.
+func TestPlanShowsTheStorageThatARunBrings(t *testing.T) {
+	chart := t.TempDir()
+	for name, text := range map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: teleport-cluster\nversion: 13.0.0\n",
+		"templates/auth.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: auth, labels: {app.kubernetes.io/component: auth}}\n" +
+			"spec: {replicas: {{ .Values.auth.highAvailability.replicaCount }}, selector: {}, template: {metadata: {}, spec: {}}}\n",
+	} {
+		path := filepath.Join(chart, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const storage = "auth.teleportConfig.teleport.storage"
+	for _, row := range []struct {
+		why    string
+		auth   string
+		brings bool
+	}{
+		{"one auth has its own disk", "{highAvailability: {replicaCount: 1}}", false},
+		{"two share an etcd", "{highAvailability: {replicaCount: 2}}", true},
+		{"two that store where their author says", "{highAvailability: {replicaCount: 2}, teleportConfig: {teleport: {storage: {type: dynamodb}}}}", false},
+	} {
+		text, err := scenarios.Text("steady")
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := "teleport.from={chart: " + chart + ", version: 13.0.0, values: {auth: " + row.auth + "}}"
+		s, err := scenarios.Decode("steady.yaml", text, DecodeOptions([]string{from}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, defaults, err := MakePlan(t.Context(), s, "embedded", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(defaults, func(d lab.Default) bool { return d.Path == storage && d.Reason != "" }); got != row.brings {
+			t.Errorf("%s: the plan tells of storage: %t, in %+v", row.why, got, defaults)
 		}
 	}
 }
