@@ -16,6 +16,7 @@ import (
 
 	"shakedown.dev/shakedown/clusters"
 	"shakedown.dev/shakedown/history"
+	"shakedown.dev/shakedown/internal/exit"
 	"shakedown.dev/shakedown/scenarios"
 	"shakedown.dev/shakedown/teleport/agents"
 	"shakedown.dev/shakedown/teleport/audit"
@@ -325,7 +326,7 @@ func (s *system) installFleet(ctx context.Context, name string, fleet agents.Fle
 		return nil, err
 	}
 	if _, err := s.helm.Install(ctx, helm.Release{Name: name, Chart: chart, Values: fleet.Values(s.facts), Timeout: installTimeout}); err != nil {
-		return nil, err
+		return nil, s.astray(err)
 	}
 	finder, err := s.finder(ssh.Proxy{Address: net.JoinHostPort(s.facts.ProxyHost(), "443")}, fleet)
 	if err != nil {
@@ -333,13 +334,23 @@ func (s *system) installFleet(ctx context.Context, name string, fleet agents.Fle
 	}
 	status, err := finder.Wait(ctx, fleet.Count())
 	if err != nil {
-		return nil, fmt.Errorf("%d agents of %s: %d registered, %d dialable: %w", fleet.Count(), name, status.Registered, status.Dialable, err)
+		return nil, s.astray(fmt.Errorf("release %s: %w", name, err))
 	}
 	of, err := pods.List(ctx, s.client, s.plan.Teleport.Namespace, name, pods.Agent)
 	if err != nil {
 		return nil, err
 	}
 	return agents.Named(status.Nodes, of), nil
+}
+
+// astray says what to do about agents that do not come, where they may have been sent to another place.
+func (s *system) astray(err error) error {
+	name, ok := helm.Get(s.values, "clusterName")
+	if !ok || name == s.facts.ProxyHost() {
+		return err
+	}
+	return exit.Hint(err, fmt.Sprintf("proxies send agents to clusterName, which is %v: does that lead to them? Leave it out of teleport.from.values, and it is %s, which does",
+		name, s.facts.ProxyHost()))
 }
 
 // openAudit reaches the auths' API.

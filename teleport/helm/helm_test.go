@@ -90,6 +90,9 @@ func TestStuckPod(t *testing.T) {
 	waiting := func(reason, message string) corev1.PodStatus {
 		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "teleport", Image: "x:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}}
 	}
+	running := func(ready bool) corev1.PodStatus {
+		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "teleport", Ready: ready, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}
+	}
 	unschedulable := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes: didn't match pod anti-affinity rules"}}}
 	tests := []struct {
 		because string
@@ -100,6 +103,9 @@ func TestStuckPod(t *testing.T) {
 		{"a pod that is being created is on its way", waiting("ContainerCreating", ""), false, ""},
 		{"an image that cannot be pulled", waiting("ImagePullBackOff", "no such tag"), true, "--image"},
 		{"a place that does not exist", unschedulable, true, "more nodes than replicas"},
+		{"one that its probes say no to", running(false), true, ""},
+		{"one that its probes say yes to", running(true), false, ""},
+		{"an init container that waits for something", corev1.PodStatus{InitContainerStatuses: running(false).ContainerStatuses}, true, ""},
 		{"a pod that runs", corev1.PodStatus{Phase: corev1.PodRunning}, false, ""},
 	}
 	for _, tt := range tests {

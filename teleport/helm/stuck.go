@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,6 +159,10 @@ func stuckPod(pod *corev1.Pod) (StuckPod, bool) {
 			s.Container, s.Reason, s.Message = c.Name, end.Reason, fmt.Sprintf("container %s ended with status %d", c.Name, end.ExitCode)
 			return s, true
 		}
+		if c.State.Running != nil && notReady(pod, c) {
+			s.Container, s.Reason, s.Message = c.Name, "NotReady", fmt.Sprintf("container %s runs and is not ready", c.Name)
+			return s, true
+		}
 		if w == nil || w.Reason == "PodInitializing" || w.Reason == "ContainerCreating" {
 			continue
 		}
@@ -171,6 +176,13 @@ func stuckPod(pod *corev1.Pod) (StuckPod, bool) {
 		return s, true
 	}
 	return s, false
+}
+
+// notReady says whether the pod waits for this container, which runs: an init container that goes on, or one of its
+// own that its probes say no to.
+func notReady(pod *corev1.Pod, c corev1.ContainerStatus) bool {
+	own := slices.ContainsFunc(pod.Status.ContainerStatuses, func(o corev1.ContainerStatus) bool { return o.Name == c.Name })
+	return pod.DeletionTimestamp == nil && (!own || !c.Ready)
 }
 
 func scheduleHint(message string) string {

@@ -150,21 +150,3 @@ func (o *opening) failed(err error, resp *http.Response) error {
 	e.Hint = o.client.hint(e)
 	return e
 }
-
-func (c *Client) hint(e *OpenError) string {
-	id := c.opts.Identity
-	low := strings.ToLower(e.Reason)
-	switch {
-	case id.Expired(time.Now(), 0):
-		return fmt.Sprintf("the identity of %s expired at %s: sign a new one", id.User, id.Expires.Format("15:04:05"))
-	case e.Phase == history.PhaseConnect && e.Cut == history.CutConnect:
-		return "nothing listens there: Kubernetes is served on the web port, or on 3026 in proxyListenerMode separate"
-	case strings.Contains(low, "kubernetes cluster") && strings.Contains(low, "not found"):
-		return "was the identity signed for the right Kubernetes cluster, and does its kubernetes_service run?"
-	case e.Status == http.StatusForbidden, e.Status == http.StatusUnauthorized:
-		return fmt.Sprintf("the role of %s needs kubernetes_groups and kubernetes_labels that match", id.User)
-	case strings.Contains(low, "pods") && e.Status == http.StatusNotFound:
-		return "the pod is gone"
-	}
-	return ""
-}
