@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"shakedown.dev/shakedown/clusters"
-	"shakedown.dev/shakedown/undo"
 )
 
 var nodePoolUpdate = Kind{
@@ -65,10 +64,7 @@ func (o *outage) healedPool(d *draining) func(context.Context) (string, error) {
 func (o *outage) update(ctx context.Context, d *draining, n *corev1.Node) (proof string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.site.perNode())
 	defer cancel()
-	one := &outage{site: o.site, nodes: []corev1.Node{*n}, owners: o.owners, leases: o.leases, began: o.began}
-	if o.leases[n.Name], err = o.site.lease(ctx, n.Name); err != nil {
-		return "", err
-	}
+	one := &outage{site: o.site, nodes: []corev1.Node{*n}, owners: o.owners, began: o.began}
 	single := &draining{site: o.site, nodes: one.nodes}
 	if err := single.one(ctx, n); err != nil {
 		return "", err
@@ -78,10 +74,7 @@ func (o *outage) update(ctx context.Context, d *draining, n *corev1.Node) (proof
 	if err != nil {
 		return "", err
 	}
-	err = one.all(ctx, undo.NodeKilled, "replace", func(ctx context.Context, op clusters.NodeOperator, node string) error {
-		return op.Kill(ctx, node)
-	})
-	if err != nil {
+	if err := one.cutPower(ctx, "replace"); err != nil {
 		return "", err
 	}
 	silent, err := one.silent(ctx)

@@ -49,6 +49,7 @@ type sim struct {
 	sockets  map[string][]string
 	cutAt    map[string]int      // tick, by container
 	restarts map[string]int      // of pods by UID
+	boots    map[string]int      // tick at which the kubelet of a node that was started looks at its pods
 	spoils   map[string][]string // by script and mark: the arguments that it was called with, the container's ID first
 	dns      map[string]string   // blocks by mark
 	made     int
@@ -66,7 +67,7 @@ func newSim(seed uint64) *sim {
 	s := &sim{
 		random: rand.New(rand.NewPCG(seed, 1)),
 		states: map[string]clusters.NodeState{}, cut: map[string]bool{}, tables: map[string]bool{}, stopped: map[string]bool{},
-		sockets: map[string][]string{}, cutAt: map[string]int{}, restarts: map[string]int{}, spoils: map[string][]string{}, dns: map[string]string{},
+		sockets: map[string][]string{}, cutAt: map[string]int{}, restarts: map[string]int{}, boots: map[string]int{}, spoils: map[string][]string{}, dns: map[string]string{},
 	}
 	var objects []runtime.Object
 	for i := range 3 {
@@ -322,7 +323,7 @@ func (s *sim) Resume(_ context.Context, n string) error {
 	return s.operate(func() { s.states[n] = clusters.NodeRunning })
 }
 func (s *sim) Restart(_ context.Context, n string) error {
-	return s.operate(func() { s.states[n] = clusters.NodeRunning; s.forget(n) })
+	return s.operate(func() { s.states[n] = clusters.NodeRunning; s.boots[n] = s.ticks + 4; s.forget(n) })
 }
 func (s *sim) Partition(_ context.Context, n string, _ ...string) error {
 	return s.operate(func() { s.cut[n] = true })
@@ -331,8 +332,15 @@ func (s *sim) Heal(_ context.Context, n string) error {
 	return s.operate(func() { delete(s.cut, n) })
 }
 
-// forget is what a node loses with its power: the rules of its network, its stopped processes.
+// forget is what a node loses with its power: its containers, the rules of its network.
 func (s *sim) forget(node string) {
+	for _, p := range s.pods() {
+		for _, c := range p.Status.ContainerStatuses {
+			if p.Spec.NodeName == node {
+				s.restarts[strings.TrimPrefix(c.ContainerID, "sim://")]++
+			}
+		}
+	}
 	for t := range s.tables {
 		if strings.HasPrefix(t, node+"/") {
 			delete(s.tables, t)

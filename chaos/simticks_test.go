@@ -42,6 +42,13 @@ func (s *sim) runs(node string) bool {
 	return s.states[node] == clusters.NodeRunning && !s.cut[node]
 }
 
+// booting says whether the node's kubelet lives and has not looked at its pods yet.
+func (s *sim) booting(node string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ticks < s.boots[node]
+}
+
 func (s *sim) tickNodes() {
 	for _, n := range s.nodes() {
 		n := n.DeepCopy()
@@ -121,6 +128,8 @@ func (s *sim) tickPods() {
 			}
 		case !s.runs(p.Spec.NodeName):
 			setReady(p, false)
+		case s.booting(p.Spec.NodeName):
+			continue // what the API said of it before stays
 		case p.DeletionTimestamp != nil:
 			_ = s.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), p.Namespace, p.Name)
 			continue

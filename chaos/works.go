@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,7 +27,7 @@ func (w World) works(ctx context.Context, o owner) (n int, err error) {
 		if p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning || saysReady(p) {
 			continue
 		}
-		if of, err := w.ownerOf(ctx, p); err == nil && of == o && w.Works(p.UID) {
+		if of, err := w.ownerOf(ctx, p); err == nil && of == o && w.worked(p, time.Time{}) {
 			n++
 		}
 	}
@@ -42,8 +43,13 @@ func saysReady(p *corev1.Pod) bool {
 	return false
 }
 
-// Works says of a pod that is not ready whether it does its work all the same.
-type Works func(types.UID) bool
+// Works says of a pod that is not ready whether it did its work lately all the same, after since.
+type Works func(pod types.UID, since time.Time) bool
+
+// worked says whether a pod that stays did its work after since, as World.Works knows.
+func (w World) worked(p *corev1.Pod, since time.Time) bool {
+	return w.Works != nil && p.DeletionTimestamp == nil && w.Works(p.UID, since)
+}
 
 // readyOrWorking says that a workload has all its replicas ready, or working all the same, or that it has not.
 func (w World) readyOrWorking(ctx context.Context, o owner, n undo.Replicas) (string, error) {

@@ -3,6 +3,7 @@ package chaos
 import (
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,8 +33,8 @@ func TestReadyOrWorking(t *testing.T) {
 		err   string
 	}{
 		{"nobody knows better than readiness", nil, "", "StatefulSet agents has 1 of 3 ready"},
-		{"one works, one does not", func(uid types.UID) bool { return uid == "agents-1" }, "", "StatefulSet agents has 1 of 3 ready"},
-		{"both work all the same", func(types.UID) bool { return true }, "1 of 3 ready, and 2 that can be reached though not ready", ""},
+		{"one works, one does not", func(uid types.UID, _ time.Time) bool { return uid == "agents-1" }, "", "StatefulSet agents has 1 of 3 ready"},
+		{"both work all the same", func(types.UID, time.Time) bool { return true }, "1 of 3 ready, and 2 that can be reached though not ready", ""},
 	} {
 		t.Run(tt.says, func(t *testing.T) {
 			client := fake.NewClientset(set, pod("agents-0", corev1.ConditionTrue), pod("agents-1", corev1.ConditionFalse), pod("agents-2", corev1.ConditionFalse))

@@ -29,24 +29,29 @@ type reached struct {
 	last map[string]time.Time // by pod UID
 }
 
-func (r *reached) mark(uid string) {
+// mark says that a pod answered to what was asked at a moment.
+func (r *reached) mark(uid string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last == nil {
 		r.last = map[string]time.Time{}
 	}
-	r.last[uid] = time.Now()
+	r.last[uid] = at
 }
 
-func (r *reached) lately(uid string) bool {
+func (r *reached) lately(uid string) bool { return r.since(uid, time.Time{}) }
+
+func (r *reached) since(uid string, t time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, ok := r.last[uid]
-	return ok && time.Since(at) < reachedFor
+	return ok && time.Since(at) < reachedFor && at.After(t)
 }
 
 // works says whether all agents of a pod that is not ready could be dialled lately; it is chaos.World.Works.
-func (g *targets) works(uid types.UID) bool { return g.reached.lately(string(uid)) }
+func (g *targets) works(uid types.UID, since time.Time) bool {
+	return g.reached.since(string(uid), since)
+}
 
 // keepReaching dials agents of pods that run and are not ready, until ctx ends.
 func (g *targets) keepReaching(ctx context.Context) {
@@ -75,12 +80,13 @@ func (g *targets) reach(ctx context.Context, p pods.Pod) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
+	began := time.Now()
 	for _, a := range known {
 		if !g.runs(ctx, way, a) {
 			return
 		}
 	}
-	g.reached.mark(p.UID)
+	g.reached.mark(p.UID, began)
 }
 
 // runs says whether a command ran on the agent. That it can be dialled is not enough: one that has not found its

@@ -19,7 +19,7 @@ func TestSessionsGoToAgentsThatStay(t *testing.T) {
 	if diff := cmp.Diff([]history.Agent{agentOf("a")}, g.Agents()); diff != "" {
 		t.Error(diff)
 	}
-	g.reached.mark("uid-slow")
+	g.reached.mark("uid-slow", time.Now())
 	if diff := cmp.Diff([]history.Agent{agentOf("a"), agentOf("slow")}, g.Agents()); diff != "" {
 		t.Errorf("an agent that is not ready and answers counts: %s", diff)
 	}

@@ -16,15 +16,16 @@ var nodeFaults = []struct {
 	action      string
 	args        scenarios.Args
 	bit, healed string // %s is the node
+	powerCut    bool
 }{
-	{"nodeCordon", nil, "%s tainted as unschedulable by the node controller", "%s without the taint of an unschedulable node"},
-	{"nodeTaint", scenarios.Args{"key": "shakedown.dev/taint", "effect": "NoExecute"}, "the scheduler refuses a pod on %s", "%s Ready"},
-	{"nodeTaint", scenarios.Args{"key": "shakedown.dev/taint", "effect": "NoSchedule"}, "the scheduler refuses a pod on %s", "%s Ready"},
-	{"nodeKill", nil, "%s not Ready", "%s Ready"},
-	{"nodePause", nil, "%s not Ready", "%s Ready"},
-	{"nodePartition", nil, "%s not Ready", "%s Ready"},
-	{"nodeRestart", scenarios.Args{"down": "3s"}, "the kubelet of %s at", "%s Ready"},
-	{"nodePoolUpdate", scenarios.Args{"timeout": "90s"}, "the kubelet of %s at", "%s Ready"},
+	{"nodeCordon", nil, "%s tainted as unschedulable by the node controller", "%s without the taint of an unschedulable node", false},
+	{"nodeTaint", scenarios.Args{"key": "shakedown.dev/taint", "effect": "NoExecute"}, "the scheduler refuses a pod on %s", "%s Ready", false},
+	{"nodeTaint", scenarios.Args{"key": "shakedown.dev/taint", "effect": "NoSchedule"}, "the scheduler refuses a pod on %s", "%s Ready", false},
+	{"nodeKill", nil, "%s not Ready", "%s Ready", true},
+	{"nodePause", nil, "%s not Ready", "%s Ready", false},
+	{"nodePartition", nil, "%s not Ready", "%s Ready", false},
+	{"nodeRestart", scenarios.Args{"down": "3s"}, "the kubelet of %s at", "%s Ready", true},
+	{"nodePoolUpdate", scenarios.Args{"timeout": "90s"}, "the kubelet of %s at", "%s Ready", true},
 }
 
 // testChaosNodeFaults runs each of them, sees in the cluster what the proof says, heals, and sees that too.
@@ -33,6 +34,7 @@ func testChaosNodeFaults(f *faults) {
 	f.ready("web", 3)
 	for i, row := range nodeFaults {
 		name := fmt.Sprintf("%s-%d", row.action, i)
+		before := f.containers()
 		held := f.inject(step(name, row.action, row.args, onNode("web")))
 		bit := f.at(history.FaultBit)
 		node := bit.Targets[0].Name
@@ -47,8 +49,31 @@ func testChaosNodeFaults(f *faults) {
 		if healed := f.at(history.FaultHealed); !strings.Contains(healed.Proof, fmt.Sprintf(row.healed, node)) {
 			f.t.Errorf("%s healed by %q, want %q", name, healed.Proof, row.healed)
 		}
+		if row.powerCut {
+			f.startedAnew(name, node, before)
+		}
 		f.ready("web", 3)
 		nothingLeft(f.t, f.c)
+	}
+}
+
+// containers are the IDs of all that run, by pod.
+func (f *faults) containers() map[string]string {
+	out := map[string]string{}
+	for _, p := range f.pods("web") {
+		out[string(p.UID)] = p.Status.ContainerStatuses[0].ContainerID
+	}
+	return out
+}
+
+// startedAnew: when a node is called healed after a power cut, what the API says of its pods is not from before.
+func (f *faults) startedAnew(name, node string, before map[string]string) {
+	f.t.Helper()
+	for _, p := range f.pods("web") {
+		id := p.Status.ContainerStatuses
+		if p.Spec.NodeName == node && (len(id) == 0 || id[0].ContainerID == "" || id[0].ContainerID == before[string(p.UID)]) {
+			f.t.Errorf("%s is called healed, and pod %s is as it was before: %+v", name, p.Name, id)
+		}
 	}
 }
 
