@@ -306,6 +306,79 @@ func TestNodeSelectors(t *testing.T) {
 	})
 }
 
+// TestTheControlArmsNodeIsSpared: by those faults that take nodes away and choose them.
+func TestTheControlArmsNodeIsSpared(t *testing.T) {
+	inSim(t, func(t *testing.T, s *sim, k *Keeper, events func() []history.Fault) {
+		arm := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "arm", Namespace: simNS, UID: "uid-arm", Labels: map[string]string{"arm": "control"}},
+			Spec: corev1.PodSpec{NodeName: "node2", Containers: []corev1.Container{{Name: "x"}}}, Status: corev1.PodStatus{Phase: corev1.PodPending}}
+		mustNot(t, s.update("pods", arm))
+		k.World.Control = "arm=control"
+		every := func(n scenarios.NodeSelection) scenarios.Selection { return scenarios.Selection{Node: &n, All: true} }
+		for _, row := range []struct {
+			why, action string
+			sel         scenarios.Selection
+			want        string
+		}{
+			{"any node", "nodePause", every(scenarios.NodeSelection{Any: true}), "node1 node3"},
+			{"by what runs there", "nodeDrain", every(scenarios.NodeSelection{Running: "proxy"}), "node1 node3"},
+			{"by its name", "nodePause", every(scenarios.NodeSelection{Name: "node2"}), "node2"},
+			{"a cordon hurts nobody", "nodeCordon", every(scenarios.NodeSelection{Any: true}), "node1 node2 node3"},
+		} {
+			site := &Site{World: k.World, Do: scenarios.Do{Action: row.action, Selects: map[string]*scenarios.Selection{"select": &row.sel}}}
+			site.hooks.Hit = func(targets []history.Target) {
+				for _, target := range targets {
+					if spares := strings.HasSuffix(target.Why, "; spared for the control arm: node2"); spares != (len(targets) == 2) {
+						t.Errorf("%s: %q", row.why, target.Why)
+					}
+				}
+			}
+			nodes, err := site.HitNodes(t.Context())
+			mustNot(t, err)
+			var got []string
+			for _, n := range nodes {
+				got = append(got, n.Name)
+			}
+			slices.Sort(got)
+			if strings.Join(got, " ") != row.want {
+				t.Errorf("%s: %s, want %s", row.why, got, row.want)
+			}
+		}
+		only := scenarios.Selection{Node: &scenarios.NodeSelection{Any: true}, Count: 3}
+		_, err := k.Inject(t.Context(), fault("nodeKill", nil, only), 0)
+		if !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), "only 2 there, 3 wanted; spared for the control arm: node2") {
+			t.Errorf("more than there are beside it: %v", err)
+		}
+	})
+}
+
+// TestNamedNodes are those that the control arm is kept off.
+func TestNamedNodes(t *testing.T) {
+	node := func(name string) corev1.Node { return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	control := node("api")
+	control.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}
+	all, last := []corev1.Node{control, node("node2"), node("node1")}, 1
+	kill := func(n scenarios.NodeSelection) scenarios.Step {
+		step := fault("nodeKill", nil, scenarios.Selection{Node: &n, Count: 1})
+		step.Hits = scenarios.HitsNodes
+		return step
+	}
+	for _, row := range []struct {
+		why   string
+		steps []scenarios.Step
+		want  string
+	}{
+		{"none", []scenarios.Step{kill(scenarios.NodeSelection{Any: true})}, ""},
+		{"by number, the control plane aside", []scenarios.Step{kill(scenarios.NodeSelection{Ordinal: &last})}, "node2"},
+		{"by name, once, though two faults do it", []scenarios.Step{kill(scenarios.NodeSelection{Name: "node1"}), kill(scenarios.NodeSelection{Name: "node1"})}, "node1"},
+		{"one that is not there", []scenarios.Step{kill(scenarios.NodeSelection{Name: "node9"})}, ""},
+		{"all: then the control arm must stand on one", []scenarios.Step{kill(scenarios.NodeSelection{Name: "node1"}), kill(scenarios.NodeSelection{Name: "node2"})}, ""},
+	} {
+		if got := strings.Join(NamedNodes(all, row.steps), " "); got != row.want {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
 func (s *sim) carries(node, component string) bool {
 	return slices.ContainsFunc(s.pods(), func(p corev1.Pod) bool {
 		return p.Spec.NodeName == node && p.Labels["app.kubernetes.io/component"] == component

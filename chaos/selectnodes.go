@@ -13,8 +13,8 @@ import (
 	"shakedown.dev/shakedown/scenarios"
 )
 
-// Nodes are the nodes that a parameter selects now, in the order they are to be hit.
-func (s *Site) Nodes(ctx context.Context, param string) ([]corev1.Node, error) {
+// Nodes are the nodes that a parameter selects now beside the spared ones, in the order they are to be hit.
+func (s *Site) Nodes(ctx context.Context, param string, spared ...string) ([]corev1.Node, error) {
 	sel := s.Do.Selects[param]
 	if sel == nil || sel.Node == nil {
 		return nil, fmt.Errorf("%w: parameter %s selects no nodes", ErrEmpty, param)
@@ -23,9 +23,10 @@ func (s *Site) Nodes(ctx context.Context, param string) ([]corev1.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	all = slices.DeleteFunc(all, func(n corev1.Node) bool { return slices.Contains(spared, n.Name) })
 	want, err := sel.Want(len(all))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrEmpty, err)
+		return nil, fmt.Errorf("%w: %w%s", ErrEmpty, err, said(spared))
 	}
 	order, err := s.nodeOrder(ctx, *sel, all)
 	if err != nil {
@@ -38,19 +39,52 @@ func (s *Site) Nodes(ctx context.Context, param string) ([]corev1.Node, error) {
 	return out, nil
 }
 
-// HitNodes are Nodes, told to the history as the targets.
+// HitNodes are Nodes, told to the history as the targets. The control arm's is spared where the action takes nodes
+// away, unless it names its node.
 func (s *Site) HitNodes(ctx context.Context) ([]corev1.Node, error) {
-	nodes, err := s.Nodes(ctx, "select")
+	spared, err := s.spared(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := s.Nodes(ctx, "select", spared...)
 	if err != nil {
 		return nil, err
 	}
 	targets := make([]history.Target, len(nodes))
 	for i, n := range nodes {
-		why := fmt.Sprintf("%s, %d of %d", s.Do.Selects["select"], i+1, len(nodes))
+		why := fmt.Sprintf("%s, %d of %d%s", s.Do.Selects["select"], i+1, len(nodes), said(spared))
 		targets[i] = history.Target{Kind: "node", Name: n.Name, UID: string(n.UID), Why: why}
 	}
 	s.hooks.Hit(targets)
 	return nodes, nil
+}
+
+// spared are the nodes that carry a pod of the control arm, in whatever state.
+func (s *Site) spared(ctx context.Context) ([]string, error) {
+	word, _ := scenarios.Words().Find(s.Do.Action)
+	sel := s.Do.Selects["select"]
+	if s.Control == "" || word.Hits != scenarios.HitsNodes || sel == nil || sel.Node.Named() {
+		return nil, nil
+	}
+	list, err := s.Client.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: s.Control})
+	if err != nil {
+		return nil, fmt.Errorf("look for the control arm: %w", err)
+	}
+	var out []string
+	for _, p := range list.Items {
+		if n := p.Spec.NodeName; n != "" && !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// said tells of the nodes that were spared.
+func said(spared []string) string {
+	if len(spared) == 0 {
+		return ""
+	}
+	return "; spared for the control arm: " + strings.Join(spared, ", ")
 }
 
 // hollow marks the nodes of kubelet code over a fake runtime: nothing of the system runs there.
@@ -62,9 +96,26 @@ func (s *Site) nodesOf(ctx context.Context, sel *scenarios.NodeSelection) ([]cor
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
+	out, err := placed(list.Items, sel)
+	if err != nil {
+		return nil, err
+	}
+	if out, err = s.carrying(ctx, out, sel.Running, true); err != nil {
+		return nil, err
+	}
+	return s.carrying(ctx, out, sel.Without, false)
+}
+
+// controlPlane says whether pods of the system are kept off the node, since it carries the cluster's own.
+func controlPlane(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "node-role.kubernetes.io/control-plane" })
+}
+
+// placed are those of all nodes that a selection is about by its place or name.
+func placed(all []corev1.Node, sel *scenarios.NodeSelection) ([]corev1.Node, error) {
 	var out []corev1.Node
-	for _, n := range list.Items {
-		if n.Labels[hollow] == "" && (sel.Name == "" || n.Name == sel.Name) {
+	for _, n := range all {
+		if carries := n.Labels[hollow] == "" && !controlPlane(&n); n.Name == sel.Name || sel.Name == "" && carries {
 			out = append(out, n)
 		}
 	}
@@ -74,16 +125,31 @@ func (s *Site) nodesOf(ctx context.Context, sel *scenarios.NodeSelection) ([]cor
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	if sel.Ordinal != nil {
-		if *sel.Ordinal >= len(out) {
-			return nil, fmt.Errorf("%w: node number %d of %d", ErrEmpty, *sel.Ordinal, len(out))
+	if sel.Ordinal == nil {
+		return out, nil
+	}
+	if *sel.Ordinal >= len(out) {
+		return nil, fmt.Errorf("%w: node number %d of %d", ErrEmpty, *sel.Ordinal, len(out))
+	}
+	return out[*sel.Ordinal : *sel.Ordinal+1], nil
+}
+
+// NamedNodes are the names of those nodes that faults of the steps name and take away. It is nil if no other would be
+// left.
+func NamedNodes(all []corev1.Node, steps []scenarios.Step) []string {
+	var out []string
+	for _, sel := range scenarios.NamedNodes(steps) {
+		found, _ := placed(all, &sel) // a node that is not there hits nobody
+		for _, n := range found {
+			if !slices.Contains(out, n.Name) {
+				out = append(out, n.Name)
+			}
 		}
-		out = out[*sel.Ordinal : *sel.Ordinal+1]
 	}
-	if out, err = s.carrying(ctx, out, sel.Running, true); err != nil {
-		return nil, err
+	if real, _ := placed(all, &scenarios.NodeSelection{Any: true}); len(out) == len(real) {
+		return nil
 	}
-	return s.carrying(ctx, out, sel.Without, false)
+	return out
 }
 
 // carrying are those nodes that carry a running pod of the component, or those that do not.

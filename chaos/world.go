@@ -24,6 +24,8 @@ type World struct {
 	Run       string       // ID of the run, a valid label value
 	// Labels select the pods of a component; without an entry it is app.kubernetes.io/component=NAME.
 	Labels map[string]string
+	// Control selects the pods of the control arm, whose nodes are spared. Empty: there is none.
+	Control string
 	// Cluster is asked for what it can do: clusters.NodeOperator, clusters.Spawner.
 	Cluster clusters.Cluster
 	// Sessions counts the sessions that each pod carries now, for by: mostSessions.

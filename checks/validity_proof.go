@@ -149,17 +149,25 @@ func rolloutsEnded(m *Measures) (bool, string) {
 	return true, fmt.Sprintf("%d", n)
 }
 
+// controlPresent: canaries went beside Teleport all the time. One that asked what the run itself had taken away says
+// nothing about the machine and the network.
 func controlPresent(m *Measures) (bool, string) {
-	n := len(m.l.controls)
-	if n == 0 {
+	if len(m.l.controls) == 0 {
 		return len(m.Start.Streams) == 0, "no canary went beside Teleport"
 	}
+	says := slices.DeleteFunc(slices.Clone(m.l.controls), func(c control) bool { return c.err != "" && m.l.excuses(c) != "" })
 	load := span{max(m.l.loadBegan, 0), m.l.judgedTo()}
-	gap, at := longestSilence(load, n, func(i int) time.Duration { return m.l.controls[i].at })
-	if gap > controlGap {
-		return false, fmt.Sprintf("no control canary for %s from %s on", clock(gap), clock(at))
+	gap, at := longestSilence(load, len(says), func(i int) time.Duration { return says[i].at })
+	if gap <= controlGap {
+		return true, fmt.Sprintf("%d canaries", len(says))
 	}
-	return true, fmt.Sprintf("%d canaries", n)
+	text := fmt.Sprintf("no control canary for %s from %s on", clock(gap), clock(at))
+	for _, c := range m.l.controls {
+		if why := m.l.excuses(c); why != "" && c.err != "" && c.at > at && c.at <= at+gap {
+			return false, text + ": " + why
+		}
+	}
+	return false, text
 }
 
 // controlGap is how long the control arm may be silent before it says nothing about that time.
@@ -192,7 +200,7 @@ func controlClean(m *Measures) (bool, string) {
 	for _, c := range m.l.controls {
 		switch {
 		case c.err == "":
-		case m.l.excuses(c):
+		case m.l.excuses(c) != "":
 			excused++
 		default:
 			failed++
@@ -218,7 +226,7 @@ func controlQuick(m *Measures) (bool, string) {
 	var took []time.Duration
 	var worst control
 	for _, c := range m.l.controls {
-		if c.err != "" || m.l.excuses(c) {
+		if c.err != "" || m.l.excuses(c) != "" {
 			continue
 		}
 		took = append(took, c.took)
@@ -238,18 +246,19 @@ func controlQuick(m *Measures) (bool, string) {
 	return true, fmt.Sprintf("the slowest of %d took %s", len(took), worst.took.Round(time.Millisecond))
 }
 
-func (l *ledger) excuses(c control) bool {
+// excuses says what the run itself did to the pod that a canary asked; empty: nothing.
+func (l *ledger) excuses(c control) string {
 	w := span{c.at - controlGrace, c.at}
 	for _, p := range l.pods {
 		named := p.ref.Name != "" && strings.Contains(c.target, p.ref.Name)
 		if !named && (p.ip == "" || !strings.HasPrefix(c.target+":", p.ip+":")) {
 			continue
 		}
-		if len(l.podSuspects(p, w)) > 0 {
-			return true
+		if suspects := l.podSuspects(p, w); len(suspects) > 0 {
+			return suspects[0].text
 		}
 	}
-	return false
+	return ""
 }
 
 // controlGrace is how long after a pod's end a canary to it may still fail.

@@ -78,6 +78,16 @@ func TestValidity(t *testing.T) {
 		{"control arm present", "once a second", steady(), true, "90 canaries"},
 		{"control arm present", "none", steady(drop(history.KindControl)), false, "no canary went beside"},
 		{"control arm present", "a long silence", steady(silentControl), false, "no control canary for 3"},
+		{"control arm present", "on a node that the run itself took away", steady(func(w *world) {
+			on := []history.Target{{Kind: "node", Name: "node-0"}}
+			w.at(25*sec, "", history.Fault{ID: "die", Name: "nodeKill", Stage: history.FaultInject, Targets: on})
+			w.at(50*sec, "", history.Fault{ID: "die", Name: "nodeKill", Stage: history.FaultHealed, Targets: on})
+			edit(w, func(e *history.Event, c *history.Control) {
+				if e.At >= 26*sec && e.At < 50*sec {
+					c.Error = "no answer"
+				}
+			})
+		}), false, "no control canary for 25s from 25s on: fault die (nodeKill) acted on agent-0"},
 		{"control arm quick", "quick", steady(), true, "the slowest of 90 took 20ms"},
 		{"control arm quick", "one line came late", steady(func(w *world) {
 			w.at(40*sec, "", history.Control{Target: "agent-0", Took: 450 * time.Millisecond})

@@ -215,6 +215,7 @@ func (t *trial) prepareLoad() error {
 		World: chaos.World{
 			Client: t.system.client, REST: t.system.config, Namespace: t.plan.Teleport.Namespace, Run: t.env.Run,
 			Labels:  map[string]string{pods.Agent: pods.Selector(agentsRelease, pods.Agent)},
+			Control: pods.Selector(controlRelease, pods.Agent),
 			Cluster: t.cluster, Works: t.targets.works, Sessions: t.carried.now,
 		},
 		Undo: t.undo, Record: t.state.Record, Health: func(context.Context) error { return t.state.Well() }, Log: t.Log,

@@ -123,7 +123,11 @@ func (s *system) install(ctx context.Context, runID, private string, step func(s
 		var both errgroup.Group
 		var wait func(context.Context) error
 		both.Go(func() (err error) {
-			if s.control, err = s.installFleet(ctx, controlRelease, s.fleet(1, 1, true)); err == nil {
+			arm := s.fleet(1, 1, true)
+			if arm.Extra, err = s.asideOf(ctx, arm.Extra); err != nil {
+				return err
+			}
+			if s.control, err = s.installFleet(ctx, controlRelease, arm); err == nil {
 				wait = beside(ctx)
 			}
 			return err

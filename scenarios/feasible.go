@@ -49,8 +49,11 @@ func (f Facts) reach(hits Hits, sel Selection) (int, bool) {
 		return sel.Count, true
 	}
 	all := f.Nodes
-	if hits == HitsPods {
+	switch {
+	case hits == HitsPods:
 		all = f.Components[sel.Component].Replicas
+	case !sel.Node.Named():
+		all = max(0, all-1) // beside the control arm's
 	}
 	if all == 0 {
 		return 0, false
@@ -75,6 +78,9 @@ func infeasible(s *Scenario, p *Plan) Problems {
 		for _, message := range stepProblems(step, p.Facts) {
 			say(step.pos, "entry %q: %s", step.Name, message)
 		}
+	}
+	if message := noneSpared(p.Timeline, p.Facts); message != "" {
+		say(Position{}, "%s", message)
 	}
 	for _, message := range p.Blast.over(s.Limits) {
 		say(s.Limits.pos, "%s", message)
@@ -121,6 +127,9 @@ func selects(sel Selection, s Step, f Facts) []string {
 	if sel.Component == "" {
 		if f.Nodes > 0 && sel.Count > f.Nodes {
 			return []string{fmt.Sprintf("selects %d nodes, there are %d", sel.Count, f.Nodes)}
+		}
+		if bad := tooFewBeside(sel, s, f); bad != nil {
+			return bad
 		}
 		return nodesOf(sel.Node, f)
 	}

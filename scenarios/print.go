@@ -236,6 +236,7 @@ func (t *printer) blast(p *Plan) {
 	for _, c := range sortedKeys(b.Share) {
 		t.linef(1, "%s: %s of %s allowed", c, FormatShare(b.Share[c]), FormatShare(l.Share))
 	}
+	t.control(p.Timeline)
 	if len(b.Unknown) > 0 {
 		t.linef(1, "not known, since it depends on the cluster: %s", strings.Join(b.Unknown, ", "))
 	}

@@ -67,17 +67,10 @@ func (s Selection) Order(n int) []int {
 
 // String says the selection in words, such as "1 pod of proxy, old revision".
 func (s Selection) String() string {
-	amount := fmt.Sprint(s.Count)
-	switch {
-	case s.All:
-		amount = "all"
-	case s.Share > 0:
-		amount = FormatShare(s.Share) + " of the"
-	}
 	if s.Component == "" {
-		return amount + " " + plural("node", s.Count) + " " + s.Node.String() + s.order()
+		return s.amount() + " " + plural("node", s.Count) + " " + s.Node.String() + s.order()
 	}
-	words := []string{fmt.Sprintf("%s %s of %s", amount, plural("pod", s.Count), s.Component)}
+	words := []string{fmt.Sprintf("%s %s of %s", s.amount(), plural("pod", s.Count), s.Component)}
 	if s.Revision != "" {
 		words = append(words, s.Revision+" revision")
 	}
@@ -88,6 +81,16 @@ func (s Selection) String() string {
 		words = append(words, "on a node "+s.Node.String())
 	}
 	return strings.Join(words, ", ") + s.order()
+}
+
+func (s Selection) amount() string {
+	switch {
+	case s.All:
+		return "all"
+	case s.Share > 0:
+		return FormatShare(s.Share) + " of the"
+	}
+	return fmt.Sprint(s.Count)
 }
 
 func (s Selection) order() string {
