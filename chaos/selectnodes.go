@@ -62,8 +62,7 @@ func (s *Site) HitNodes(ctx context.Context) ([]corev1.Node, error) {
 // spared are the nodes that carry a pod of the control arm, in whatever state.
 func (s *Site) spared(ctx context.Context) ([]string, error) {
 	word, _ := scenarios.Words().Find(s.Do.Action)
-	sel := s.Do.Selects["select"]
-	if s.Control == "" || word.Hits != scenarios.HitsNodes || sel == nil || sel.Node.Named() {
+	if s.Control == "" || !s.Do.Spares(word.Hits) {
 		return nil, nil
 	}
 	list, err := s.Client.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: s.Control})

@@ -12,25 +12,28 @@ import (
 // Named says whether the selection is about one certain node, so that none is spared.
 func (n *NodeSelection) Named() bool { return n != nil && (n.Name != "" || n.Ordinal != nil) }
 
-// Spares says whether the step's fault leaves the control arm's node alone.
-func (s Step) Spares() bool {
-	sel := s.nodesHit()
+// Spares says whether an action with such hits leaves the control arm's node alone.
+func (d *Do) Spares(hits Hits) bool {
+	sel := d.takesAway(hits)
 	return sel != nil && !sel.Named()
 }
 
-// nodesHit is what the step takes away, nil if that is not nodes.
-func (s Step) nodesHit() *NodeSelection {
-	if s.Do == nil || !s.Fault || s.Hits != HitsNodes || s.Do.Selects["select"] == nil {
+// takesAway is the nodes whose pods the action ends or cuts off, nil if it is none.
+func (d *Do) takesAway(hits Hits) *NodeSelection {
+	if d == nil || hits != HitsNodes || d.Selects["select"] == nil {
 		return nil
 	}
-	return s.Do.Selects["select"].Node
+	if d.Action == "nodeTaint" && d.Args.String("effect") != "NoExecute" {
+		return nil // what runs there stays
+	}
+	return d.Selects["select"].Node
 }
 
 // NamedNodes are the selections of faults that name the node that they take away.
 func NamedNodes(steps []Step) []NodeSelection {
 	var out []NodeSelection
 	for _, s := range steps {
-		if sel := s.nodesHit(); sel.Named() {
+		if sel := s.Do.takesAway(s.Hits); sel.Named() {
 			out = append(out, *sel)
 		}
 	}
@@ -55,7 +58,7 @@ func noneSpared(steps []Step, f Facts) string {
 
 // tooFewBeside says that a fault wants more nodes than there are beside the control arm's.
 func tooFewBeside(sel Selection, s Step, f Facts) []string {
-	if !s.Spares() || f.Nodes == 0 || sel.Count < f.Nodes && f.Nodes > 1 {
+	if !s.Do.Spares(s.Hits) || f.Nodes == 0 || sel.Count < f.Nodes && f.Nodes > 1 {
 		return nil
 	}
 	return []string{fmt.Sprintf("selects %s of %d, one of which carries the control arm and is spared: add a node to cluster.nodes", sel.amount(), f.Nodes)}
@@ -66,8 +69,8 @@ func (t *printer) control(steps []Step) {
 	var named []string
 	spares := false
 	for _, s := range steps {
-		spares = spares || s.Spares()
-		if s.nodesHit().Named() {
+		spares = spares || s.Do.Spares(s.Hits)
+		if s.Do.takesAway(s.Hits).Named() {
 			named = append(named, s.ID)
 		}
 	}

@@ -25,6 +25,8 @@ func TestTheControlArmsNodeIsSpared(t *testing.T) {
     - {name: c, do: {nodeKill: {select: {node: {ordinal: 2}}, for: 5s}}}`,
 			"faults name all 3 nodes, one of which must carry the control arm", true},
 		{"a cordon takes nothing away", `    - {name: a, do: {nodeCordon: {select: {node: {any: true}, count: 3}}}}`, "nodes at once: 0", false},
+		{"nor does a taint that lets run what runs", `    - {name: a, do: {nodeTaint: {select: {node: {any: true}, count: 3}, effect: NoSchedule}}}`, "nodes at once: 3", false},
+		{"one that does not takes it away", `    - {name: a, do: {nodeTaint: {select: {node: {any: true}, count: 3}, effect: NoExecute}}}`, "is spared: add a node", true},
 	} {
 		p, err := NewPlan(withTimeline(t, row.timeline, "limits: {pods: 99, nodes: 99}"), sound(), 1)
 		var text bytes.Buffer

@@ -79,7 +79,7 @@ func TestE2EKilledRunIsHealed(t *testing.T) {
 			if !long() && s != stopped {
 				t.Skip(longEnv + " is not set: only the hardest step is tried")
 			}
-			r := startRunner(t)
+			r := startRunner(t, breaking)
 			before := r.snapshot(t)
 			r.await(t, s)
 			if err := r.cmd.Process.Kill(); err != nil {
@@ -89,7 +89,7 @@ func TestE2EKilledRunIsHealed(t *testing.T) {
 			if out, err := r.shakedown(t, "heal", r.folder); err != nil {
 				t.Fatalf("heal: %v\n%s", err, out)
 			}
-			r.sameAs(t, before)
+			r.sameAs(t, before, 30*time.Second)
 			if out, err := r.shakedown(t, "heal", r.folder); err != nil || !strings.Contains(out, "Nothing to heal") {
 				t.Errorf("healed once more: %v\n%s", err, out)
 			}
@@ -111,7 +111,7 @@ func TestE2EInterruptedRunHeals(t *testing.T) {
 		{"the second only heals", 2, false},
 	} {
 		t.Run(row.why, func(t *testing.T) {
-			r := startRunner(t)
+			r := startRunner(t, breaking)
 			before := r.snapshot(t)
 			r.await(t, step{"cordon node1", undo.Made})
 			for range row.signals {
@@ -130,7 +130,7 @@ func TestE2EInterruptedRunHeals(t *testing.T) {
 			if out, err := r.shakedown(t, "heal", r.folder); err != nil || !strings.Contains(out, "Nothing to heal") {
 				t.Errorf("something was left to heal: %v\n%s", err, out)
 			}
-			r.sameAs(t, before)
+			r.sameAs(t, before, 30*time.Second)
 		})
 	}
 }
@@ -143,7 +143,7 @@ type runner struct {
 }
 
 // startRunner returns when the run holds its sessions and has changed nothing yet.
-func startRunner(t *testing.T) *runner {
+func startRunner(t *testing.T, timeline string) *runner {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "scenario.yaml")
@@ -152,7 +152,7 @@ func startRunner(t *testing.T) *runner {
 	}
 	program(t, "kubelite")
 	program(t, "standin")
-	cmd := exec.CommandContext(t.Context(), program(t, "shakedown"), "run", file, "--set", breaking,
+	cmd := exec.CommandContext(t.Context(), program(t, "shakedown"), "run", file, "--set", timeline,
 		"--out", filepath.Join(dir, "out"), "--keep", "always", "--progress", "plain", "--seed", "1")
 	said := &bytes.Buffer{}
 	stderr, err := cmd.StderrPipe()
@@ -287,10 +287,10 @@ func (r *runner) look(ctx context.Context) (map[string]string, error) {
 }
 
 // sameAs waits until the cluster is as it was: pods and nodes take a moment after what was done to them is undone.
-func (r *runner) sameAs(t *testing.T, before map[string]string) {
+func (r *runner) sameAs(t *testing.T, before map[string]string, within time.Duration) {
 	t.Helper()
 	var diff string
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		now, err := r.look(t.Context())
 		if err != nil {
 			diff = err.Error()
