@@ -16,6 +16,7 @@ var apiServerOutage = Kind{
 	Healed:  "the API server answers, and every node that was Ready is so again",
 	Where:   "clusters whose API server can be stopped beside them: embedded",
 	Example: "apiServerOutage: {for: 30s}",
+	Slow:    "kubelets and controllers take to find the API server again",
 	available: func(ctx context.Context, s *Site) error {
 		_, err := s.sh(ctx, findServer+`server`)
 		return err

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"shakedown.dev/shakedown/history"
 )
@@ -44,12 +45,17 @@ type Kind struct {
 	Healed  string // what shows that it healed
 	Where   string // where it is available
 	Example string // what stands after do:
+	// Slow is what healing may wait for once the fault has ended. Empty: it is over within HealTime.
+	Slow string
 	// each: the parameter timeout is for each target, and the fault keeps to it by itself.
 	each bool
 
 	available func(ctx context.Context, s *Site) error
 	inject    func(ctx context.Context, s *Site) (Injection, error)
 }
+
+// HealTime is how long a fault that waits for nothing may take to heal, with proof.
+const HealTime = 5 * time.Second
 
 // Reasons why a fault did not count. Each makes a run inconclusive.
 var (

@@ -22,6 +22,7 @@ var connectionReset = Kind{
 	Name: "connectionReset", Proof: "none of the chosen connections is in the pods' socket tables any more", Healed: "the workload has all replicas ready, and the pods have as many connections with others of the namespace as before, or as many as came back in 30 s",
 	Where:     "clusters that run programs on their nodes (embedded), with ss and a kernel that has INET_DIAG_DESTROY",
 	Example:   "connectionReset: {select: {component: proxy, count: 1}, share: 50%}",
+	Slow:      slowReconnect,
 	available: needs("ss", "command -v ss nsenter"),
 	inject: func(ctx context.Context, s *Site) (Injection, error) {
 		share := s.Do.Args.Float("share")
@@ -39,6 +40,7 @@ var reconnectStorm = Kind{
 	Name: "reconnectStorm", Proof: "none of the agents' connections of before is in their socket tables any more; with who: clients, none that the proxies had with others than pods of the namespace", Healed: connectionReset.Healed,
 	Where:     connectionReset.Where,
 	Example:   "reconnectStorm: {who: agents}",
+	Slow:      slowReconnect,
 	available: needs("ss", "command -v ss nsenter"),
 	inject:    injectStorm,
 }

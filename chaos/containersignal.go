@@ -20,6 +20,7 @@ var containerSignal = Kind{
 	Healed:  "the container runs, and the workload has all replicas ready",
 	Where:   "clusters that run programs on their nodes (embedded), because a PID namespace protects its first process from SIGKILL sent inside; all signals but KILL also where commands can be run in the container and it has a kill program",
 	Example: "containerSignal: {select: {component: etcd, by: leader, count: 1}, signal: KILL}",
+	Slow:    slowPods,
 	available: func(ctx context.Context, s *Site) error {
 		_, err := s.spawner(ctx)
 		switch {

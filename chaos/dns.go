@@ -23,6 +23,7 @@ var dnsFailure = Kind{
 	Where: "clusters whose DNS is CoreDNS: embedded, at once; others by the ConfigMap coredns of kube-system if it has the plugin reload, which takes up to two minutes. " +
 		"Clients and their resolvers keep what they have heard before until its TTL is over",
 	Example:   `dnsFailure: {names: ["teleport-auth*"], answer: nxdomain, for: 30s}`,
+	Slow:      "the DNS takes to learn it: no time on embedded, up to two minutes where its plugin reload has to",
 	available: func(ctx context.Context, s *Site) error { return s.resolver().available(ctx) },
 	inject:    injectDNS,
 }

@@ -18,13 +18,21 @@ func Document(w io.Writer) error {
 		if err := words.Only(k.Name).Markdown(w); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(w, "- **It bites** when %s.\n- **It healed** when %s.\n- **Available** on %s.\n\n```yaml\n- {name: example, do: {%s}}\n```\n\n",
-			k.Proof, k.Healed, k.Where, k.Example)
+		_, err := fmt.Fprintf(w, "- **It bites** when %s.\n- **It healed** when %s%s.\n- **Available** on %s.\n\n```yaml\n- {name: example, do: {%s}}\n```\n\n",
+			k.Proof, k.Healed, k.healTime(), k.Where, k.Example)
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// healTime says how long healing takes, to stand after what it waits for.
+func (k Kind) healTime() string {
+	if k.Slow == "" {
+		return fmt.Sprintf("; within %.0f s of its end, if no pod was lost by it", HealTime.Seconds())
+	}
+	return ". It takes as long as " + k.Slow
 }
 
 const docHead = `# Faults

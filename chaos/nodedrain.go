@@ -23,6 +23,7 @@ var nodeDrain = Kind{
 	Healed:  "the taint is gone, and the workloads whose pods were evicted have all replicas ready",
 	Where:   "any cluster; budgets are honoured, what blocked and how long is told; data in emptyDir volumes is lost, as with --delete-emptydir-data; pods that cannot follow their volume are told",
 	Example: "nodeDrain: {select: {node: {running: proxy}, count: 1}, timeout: 3m}",
+	Slow:    slowPods,
 	inject:  injectDrain,
 }
 

@@ -17,6 +17,7 @@ const (
 var nodeKill = Kind{
 	Name: "nodeKill", Proof: notReady, Healed: kubeletSpeak, Where: whereNodes,
 	Example:   "nodeKill: {select: {node: {running: proxy}, count: 1}, for: 1m}",
+	Slow:      slowBoot,
 	available: can(clusters.NodeKill, clusters.NodeRestart),
 	inject:    injectKill,
 }
@@ -24,6 +25,7 @@ var nodeKill = Kind{
 var nodePause = Kind{
 	Name: "nodePause", Proof: notReady, Healed: readyAgain, Where: whereNodes,
 	Example:   "nodePause: {select: {node: {running: auth}, count: 1}, for: 1m}",
+	Slow:      slowStatus,
 	available: can(clusters.NodePause, clusters.NodeResume),
 	inject: operate(undo.NodePaused, "pause", func(ctx context.Context, op clusters.NodeOperator, node string) error {
 		return op.Pause(ctx, node)
@@ -33,6 +35,7 @@ var nodePause = Kind{
 var nodePartition = Kind{
 	Name: "nodePartition", Proof: notReady, Healed: readyAgain, Where: whereNodes,
 	Example:   "nodePartition: {select: {node: {running: proxy}, count: 1}, for: 1m}",
+	Slow:      slowStatus,
 	available: can(clusters.NodePartition, clusters.NodeHeal),
 	inject: operate(undo.NodePartitioned, "partition", func(ctx context.Context, op clusters.NodeOperator, node string) error {
 		return op.Partition(ctx, node)
@@ -42,6 +45,7 @@ var nodePartition = Kind{
 var nodeRestart = Kind{
 	Name: "nodeRestart", Proof: "a connection to the kubelet's port, from inside the cluster's network, is not accepted", Healed: kubeletSpeak, Where: whereNodes,
 	Example:   "nodeRestart: {select: {node: {running: proxy}, count: 1}, down: 10s}",
+	Slow:      slowBoot,
 	available: can(clusters.NodeKill, clusters.NodeRestart),
 	inject:    injectRestart,
 }

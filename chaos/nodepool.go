@@ -18,6 +18,7 @@ var nodePoolUpdate = Kind{
 	Healed:    "all nodes are Ready and schedulable, and the workloads whose pods were evicted have all replicas ready",
 	Where:     whereNodes + "; the node is restarted and keeps its name",
 	Example:   "nodePoolUpdate: {select: {node: {any: true}, all: true}, timeout: 3m}",
+	Slow:      slowBoot,
 	each:      true,
 	available: can(clusters.NodeKill, clusters.NodeRestart),
 	inject:    injectPoolUpdate,

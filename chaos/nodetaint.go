@@ -19,6 +19,7 @@ var nodeTaint = Kind{
 	Healed:  "the taint is gone, and the workloads whose pods left have all replicas ready",
 	Where:   "any cluster",
 	Example: "nodeTaint: {select: {node: {running: agent}, count: 1}, effect: NoExecute, for: 1m}",
+	Slow:    slowPods,
 	inject:  injectTaint,
 }
 

@@ -21,6 +21,7 @@ var podDelete = Kind{
 	Healed:  "the workload that owned it has all its replicas ready, and the old UIDs are gone",
 	Where:   "any cluster; pods that no Deployment, StatefulSet or DaemonSet brings back are refused",
 	Example: "podDelete: {select: {component: proxy, count: 1}, gracePeriod: 0s}",
+	Slow:    slowPods,
 	inject: func(ctx context.Context, s *Site) (Injection, error) {
 		return s.removePods(ctx, func(ctx context.Context, p *corev1.Pod) error {
 			opts := metav1.DeleteOptions{GracePeriodSeconds: s.grace(), Preconditions: metav1.NewUIDPreconditions(string(p.UID))}

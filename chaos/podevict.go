@@ -16,6 +16,7 @@ var podEvict = Kind{
 	Healed:  podDelete.Healed,
 	Where:   "any cluster; a budget that refuses is waited for, and told",
 	Example: "podEvict: {select: {component: proxy, count: 1}}",
+	Slow:    slowPods,
 	inject: func(ctx context.Context, s *Site) (Injection, error) {
 		b := newBlocks(s.Client)
 		injection, err := s.removePods(ctx, func(ctx context.Context, p *corev1.Pod) error { return s.evict(ctx, b, p) })

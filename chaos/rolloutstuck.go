@@ -29,6 +29,7 @@ var rolloutStuck = Kind{
 	Where: "any cluster, Deployments and StatefulSets; how: config those whose pods mount a ConfigMap with a YAML file: the new pods get a copy of it that does not parse, " +
 		"the ConfigMap itself is not touched",
 	Example: "rolloutStuck: {component: proxy, how: image, for: 1m}",
+	Slow:    "the workload takes to go back",
 	inject:  injectStuck,
 }
 

@@ -31,6 +31,7 @@ type faults struct {
 
 	mu     sync.Mutex
 	events []history.Fault
+	ended  map[string]time.Time // by fault: when healing began
 }
 
 // inject runs the faults of one test. At its end nothing may be pending.
@@ -66,7 +67,25 @@ func (f *faults) record(e history.Event) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.events = append(f.events, fault)
+		f.timed(fault)
 		f.t.Logf("%s %s: %s %s %s", fault.ID, fault.Stage, fault.Proof, fault.Detail, fault.Error)
+	}
+}
+
+// timed holds healing to the time that the kit promises, where it waits for nothing. The caller holds f.mu.
+func (f *faults) timed(fault history.Fault) {
+	switch fault.Stage {
+	case history.FaultHeal:
+		if f.ended == nil {
+			f.ended = map[string]time.Time{}
+		}
+		f.ended[fault.ID] = time.Now()
+	case history.FaultHealed:
+		took := time.Since(f.ended[fault.ID])
+		f.t.Logf("%s (%s) healed in %s", fault.ID, fault.Name, took.Round(100*time.Millisecond))
+		if kind, err := chaos.Find(fault.Name); err != nil || kind.Slow == "" && took > chaos.HealTime {
+			f.t.Errorf("%s (%s) took %s to heal, want at most %s (%v)", fault.ID, fault.Name, took, chaos.HealTime, err)
+		}
 	}
 }
 
