@@ -189,18 +189,20 @@ func (l *ledger) tunnelSuspects(ls *lostSession, w span) []suspect {
 // tunnelGrace is how long an agent may need to find another proxy: its backoff grows to 8 s.
 const tunnelGrace = 16 * time.Second
 
-// authSuspects: opening a session, and a server that ends one by itself, depend on the auth pods.
+// authSuspects: opening a session, and a server that ends one by itself, depend on the auth pods, and these on their
+// storage, where it is in the cluster.
 func (l *ledger) authSuspects(w span) []suspect {
 	found := l.awaySuspects(w)
 	if len(found) > 0 {
 		return found
 	}
 	for _, p := range l.pods {
-		if p.ref.Component != "auth" {
+		why, depends := map[string]string{"auth": "it depends on auth: ", "etcd": "it depends on auth, and that on its storage: "}[p.ref.Component]
+		if !depends {
 			continue
 		}
 		for _, x := range l.podSuspects(p, w) {
-			x.text = "it depends on auth: " + x.text
+			x.text = why + x.text
 			found = append(found, x)
 		}
 	}

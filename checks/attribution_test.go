@@ -158,6 +158,10 @@ func TestAttributionOfRefusalsAndStalls(t *testing.T) {
 		}), podGoes(proxy(3), 26*sec, 28*sec, 0), func(w *world) {
 			w.at(28*sec, "", history.AgentChange{Agent: history.Agent{UUID: "agent-uuid-0"}, State: "disconnected", Proxy: proxy(3)})
 		}}, true, "the agent lost its tunnel: proxy-3 killed"},
+		{"refused while the auths' storage was slow", []func(*world){loses(func(s *history.Session) {
+			s.Class, s.Open, s.Failed, s.Cut, s.LastHeard, s.End = history.Refused, 0, history.PhaseShell, history.CutTimeout, 0, 40*sec
+		}), func(w *world) { w.at(0, "", history.PodChange{Pod: ref("etcd", "etcd-0"), State: history.PodCreated}) }, faultOn("slow", "backendFailure", 29*sec, 45*sec, onPod(ref("etcd", "etcd-0")))},
+			true, "it depends on auth, and that on its storage: fault slow (backendFailure) acted on etcd-0"},
 		{"stalled while its proxy was paused", []func(*world){loses(func(s *history.Session) {
 			s.Class, s.Cut, s.End, s.Gaps = history.Stalled, "", 60*sec, []history.Gap{{From: 33 * sec, Took: 6 * sec}}
 		}), faultOn("freeze", "containerPause", 33*sec, 39*sec, onPod(proxy(1)))}, true, "fault freeze (containerPause) acted on proxy-1"},
