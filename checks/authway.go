@@ -22,29 +22,72 @@ func (ls *lostSession) lostAuth() bool {
 	return behindTheProxy && slices.ContainsFunc(goneWords, func(words string) bool { return strings.Contains(ls.reason, words) })
 }
 
+// unlistedWords are a proxy's for an agent that is not among the nodes which the auth lists: one that could not announce
+// itself for as long as it is listed. Without a tunnel it is listed, and other words are said.
+const unlistedWords = "unable to locate node"
+
+// lapsed says whether the agent was not registered any more.
+func (ls *lostSession) lapsed() bool {
+	return ls.unrouted() && strings.Contains(ls.reason, unlistedWords)
+}
+
 // authWaySuspects: the agent had lost its auth, and these are the proxies, not on the session's own path, through which
 // its connection may have gone: what befell them came after the last session for which it reached the auth.
 func (l *ledger) authWaySuspects(ls *lostSession, s *session, w span) []suspect {
-	said := ls.lostAuth()
-	if s.agentID == 0 || !said && !ls.waitedForAuth() {
+	what, within := "", authReturn
+	switch {
+	case s.agentID == 0:
+	case ls.lostAuth():
+		what = "had lost its auth"
+	case ls.waitedForAuth():
+		what = "waited for its auth"
+	case ls.lapsed():
+		what, within = "was not registered any more", authReturn+orDefault(l.start.Bounds.Listed, listedFor)
+	}
+	if what == "" {
 		return nil
 	}
-	found := slices.Clone(l.authSuspects(w))
-	since := span{max(l.reachedAuth(s.agentID, w.to), w.from-authReturn), w.to}
+	since := span{max(l.reachedAuth(s.agentID, w.to), w.from-within), w.to}
+	found := slices.Clone(l.authSuspects(since))
+	away := len(l.awaySuspects(since)) > 0
+	for i := range found {
+		found[i].unsure = !away && found[i].pod.ref.Component == "auth" // of several, nobody knows which it was
+	}
+	for _, x := range l.maybeThrough(since, s.proxy) {
+		x.text = "its agent " + what + ", and its way there may have led through " + x.text
+		found = append(found, x)
+	}
+	return goneWithin(found, span{since.from, w.to + watchSkew}) // a watch tells late, never early
+}
+
+// maybeThrough is what befell proxies in w, but for one, through which an agent may have reached its auth.
+func (l *ledger) maybeThrough(w span, but int32) []suspect {
+	var found []suspect
 	for i, p := range l.pods {
-		if p.ref.Component != "proxy" || int32(i) == s.proxy {
+		if p.ref.Component != "proxy" || int32(i) == but {
 			continue
 		}
-		for _, x := range l.podSuspects(p, since) {
+		for _, x := range l.podSuspects(p, w) {
 			x.unsure = true
-			x.text = "its agent waited for the auth and may have reached it through " + x.text
-			if said {
-				x.text = strings.Replace(x.text, "waited for", "had lost", 1)
-			}
 			found = append(found, x)
 		}
 	}
-	return goneWithin(found, span{since.from, w.to + watchSkew}) // a watch tells late, never early
+	return found
+}
+
+// recordingWaySuspects: in mode node-sync an agent sends what it records straight to the auth, through whichever proxy,
+// as long as the session lasts.
+func (l *ledger) recordingWaySuspects(r *recording) []suspect {
+	if l.strings.name(r.mode) != "node-sync" || r.session < 0 {
+		return nil
+	}
+	s := &l.sessions[r.session]
+	w := span{max(s.open, s.start), s.end}
+	found := goneWithin(l.maybeThrough(w, -1), span{w.from, w.to + watchSkew})
+	for i := range found {
+		found[i].text = "its agent sent it to the auth, and may have done so through " + found[i].text
+	}
+	return found
 }
 
 // reachedAuth is when an agent last opened a session before a moment, for which it needs the auth; 0: never.

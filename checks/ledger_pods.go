@@ -135,12 +135,18 @@ func (l *ledger) addProbe(at time.Duration, d history.Probe) {
 	}
 }
 
-type replicaSteps struct{ desired, ready steps }
+type replicaSteps struct {
+	desired, ready steps
+	wants          []wanted
+}
 
 func (l *ledger) addReplicas(at time.Duration, d history.Replicas) {
 	r := l.replicas[d.Component]
 	r.desired.set(at, d.Desired)
 	r.ready.set(at, d.Ready)
+	if n := len(r.wants); d.Revision != "" && (n == 0 || r.wants[n-1].revisions != d.Revision) {
+		r.wants = append(r.wants, wanted{at, d.Revision})
+	}
 	l.replicas[d.Component] = r
 }
 

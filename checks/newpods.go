@@ -55,21 +55,8 @@ func (l *ledger) originOf(p *pod) (by []string, why string, ok bool) {
 	if ok {
 		return by, why, true
 	}
-	for _, r := range l.rollouts {
-		if r.makes(p) && near(r.force(l.last), p.created) {
-			by = append(by, "rollout "+r.id)
-		}
-	}
+	by = l.rolloutsBehind(p, p.created, func(r *rollout, wants string) bool { return r.makes(p, wants) })
 	return by, strings.Join(by, " or "), len(by) > 0
-}
-
-// makes says whether the pod is of the revision that the rollout brings.
-func (r *rollout) makes(p *pod) bool {
-	if !r.disturbs() || p.ref.Component == "" || len(r.components) > 0 && !r.components[p.ref.Component] {
-		return false
-	}
-	hash := r.hashes[p.ref.Component]
-	return hash == "" || p.ref.Revision == hash
 }
 
 // pair is a proxy pod and an agent, between which there is a tunnel or not.

@@ -179,10 +179,8 @@ func (l *ledger) whoEnded(p *pod, e podEnd) []string {
 	if e.how == endEvicted && len(might) > 0 {
 		return might // a rollout deletes, it does not evict
 	}
-	for _, r := range l.rollouts {
-		if near(r.force(l.last), e.span.from) && r.replaces(p) && e.how != endNodeLost {
-			might = append(might, "rollout "+r.id)
-		}
+	if e.how != endNodeLost {
+		might = append(might, l.rolloutsBehind(p, e.span.from, func(r *rollout, wants string) bool { return r.replaces(p, wants) })...)
 	}
 	return might
 }
@@ -237,18 +235,6 @@ func aimOf(t history.Target, p *pod) aim {
 		return aimComponent
 	}
 	return aimNone
-}
-
-// replaces says whether the pod is one that the rollout is to end: of its component and not of its new revision.
-func (r *rollout) replaces(p *pod) bool {
-	if !r.disturbs() || p.ref.Component == "" {
-		return false
-	}
-	if len(r.components) > 0 && !r.components[p.ref.Component] {
-		return false
-	}
-	hash := r.hashes[p.ref.Component]
-	return hash == "" || p.ref.Revision != hash
 }
 
 // endNear gives the pod's first end that overlaps w, with room for a late watch.

@@ -85,6 +85,9 @@ func (l *ledger) recordingCause(r *recording, w span) Cause {
 			return conclude(found)
 		}
 	}
+	if found := l.recordingWaySuspects(r); len(found) > 0 {
+		return conclude(found)
+	}
 	return l.unexplained(w)
 }
 

@@ -171,7 +171,7 @@ func (m *markdown) faults(r Report) {
 		m.row(safe(f.ID)+" ("+safe(f.Name)+")", safe(f.Target), window(f.Start, f.Over), proof, healed, safe(costWords(f.Cost)))
 	}
 	for _, x := range r.Verdict.Rollouts {
-		m.row(safe(x.ID)+" ("+safe(x.Verb)+")", safe(x.From+" → "+x.To), window(&x.Start, x.End), safe(x.Outcome), "", safe(costWords(x.Cost)))
+		m.row(safe(x.ID)+" ("+safe(x.Verb)+")", safe(versions(x)), window(&x.Start, x.End), safe(x.Outcome), "", safe(costWords(x.Cost)))
 	}
 }
 

@@ -253,7 +253,7 @@ func (t *text) faults(r Report) {
 		if i == 0 {
 			name = "Rollouts"
 		}
-		t.item(name, strings.TrimSpace(fmt.Sprintf("%s: %s %s → %s from %s to %s, %s", x.ID, x.Verb, x.From, x.To, at(&x.Start), at(x.End), x.Outcome)))
+		t.item(name, fmt.Sprintf("%s: %s from %s, %s", x.ID, strings.TrimSpace(x.Verb+" "+versions(x)), window(&x.Start, x.End), x.Outcome))
 		t.item("", "cost: "+costWords(x.Cost))
 	}
 	if len(r.Verdict.Faults)+len(r.Verdict.Rollouts) > 0 {

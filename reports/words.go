@@ -113,6 +113,14 @@ func healedWords(f checks.FaultRow) string {
 	return "healed after " + length(*f.End-*f.Start)
 }
 
+// versions are what a rollout goes from and to; empty for a restart or a change of scale.
+func versions(x checks.RolloutRow) string {
+	if x.From == "" && x.To == "" {
+		return ""
+	}
+	return x.From + " → " + x.To
+}
+
 // window is from when to when something was done.
 func window(from, to *float64) string {
 	if from == nil {
