@@ -142,7 +142,9 @@ func TestControlArm(t *testing.T) {
 		{"each line comes back", echoWay(same), 18, ""},
 		{"it cannot be opened", broken, 18, "open: connection refused"},
 		{"it is silent", echoWay(func(string) string { return "" }), 2, errSilent.Error()},
-		{"it says something else", echoWay(func(string) string { return "x" }), 18, `sent "control 1", got "x"`},
+		{"it gives back another line", echoWay(func(string) string { return "control 99" }), 18, `sent "control 1", got "control 99"`},
+		{"the node has something to say, too", echoWay(func(line string) string { return "Warning: no recording.\r\n" + line }), 18, ""},
+		{"the node talks and does not answer", echoWay(func(string) string { return "Warning: no recording.\r" }), 2, errSilent.Error()},
 	}
 	for _, tt := range tests {
 		t.Run(tt.because, func(t *testing.T) {

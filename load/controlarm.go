@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,7 +98,7 @@ func (c *controlSession) ask(ctx context.Context) error {
 		go readLines(stream, c.lines)
 	}
 	c.asked++
-	want := fmt.Sprint("control ", c.asked)
+	want := fmt.Sprint(controlLine, c.asked)
 	stream, written := c.stream, make(chan error, 1)
 	go func() { _, err := fmt.Fprintln(stream, want); written <- err }()
 	for {
@@ -113,6 +114,8 @@ func (c *controlSession) ask(ctx context.Context) error {
 			switch {
 			case !ok:
 				return io.ErrUnexpectedEOF
+			case !strings.HasPrefix(line, controlLine):
+				continue // the node's own word, such as that it cannot record any more
 			case line != want:
 				return fmt.Errorf("sent %q, got %q", want, line)
 			}
@@ -120,6 +123,9 @@ func (c *controlSession) ask(ctx context.Context) error {
 		}
 	}
 }
+
+// controlLine begins each line of a canary.
+const controlLine = "control "
 
 // readLines passes lines on until the stream ends; the asker is the only one who closes it.
 func readLines(from io.Reader, to chan<- string) {
