@@ -72,7 +72,8 @@ func injectStuck(ctx context.Context, s *Site) (Injection, error) {
 		return nil, err
 	}
 	k.before = *t.pod.DeepCopy()
-	s.hooks.Hit([]history.Target{{Kind: strings.ToLower(k.owner.kind), Name: k.owner.name, UID: k.owner.uid, Why: "component " + component}})
+	s.hooks.Hit([]history.Target{{Kind: strings.ToLower(k.owner.kind), Name: k.owner.name, UID: k.owner.uid,
+		Pod: history.PodRef{Component: component}, Why: "component " + component}})
 	e := effect{site: s, settle: k.settle, healed: k.healed}
 	switch k.how {
 	case "quota":

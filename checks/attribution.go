@@ -159,7 +159,7 @@ func (l *ledger) podSuspects(p *pod, w span) []suspect {
 	}
 	var found []suspect
 	for _, f := range l.faults {
-		if f.inject == never || f.endsPods() || f.aim(p) == aimNone || !l.acts(f).overlaps(w) {
+		if f.inject == never || f.onlyEndsPods() || f.aim(p) == aimNone || !l.acts(f).overlaps(w) {
 			continue
 		}
 		found = append(found, suspect{pod: p, by: []string{"fault " + f.ID},

@@ -60,6 +60,7 @@ func onPod(p history.PodRef) history.Target {
 
 func TestAttribution(t *testing.T) {
 	node := history.Target{Kind: "node", Name: "node-1"}
+	deployment := history.Target{Kind: "deployment", Name: "teleport-proxy", UID: "uid-d", Pod: history.PodRef{Component: "proxy"}}
 	for _, tt := range []struct {
 		says      string
 		mods      []func(*world)
@@ -88,6 +89,9 @@ func TestAttribution(t *testing.T) {
 		{"a partition of its proxy is in force", []func(*world){faultOn("cut", "partition", 30*sec, 40*sec, onPod(proxy(1)))}, true, false, "fault cut", "fault cut (partition) acted on proxy-1"},
 		{"a partition of its node is in force", []func(*world){faultOn("cut", "nodePartition", 30*sec, 40*sec, node)}, true, false, "fault cut", "acted on proxy-1"},
 		{"a partition of its component is in force", []func(*world){faultOn("cut", "latency", 30*sec, 40*sec, history.Target{Kind: "component", Name: "proxy"})}, true, false, "fault cut", "acted on proxy-1"},
+		{"a rollout of its component is stuck, and its pod lives", []func(*world){faultOn("stuck", "rolloutStuck", 30*sec, 40*sec, deployment)}, false, false, "", "nothing explains it"},
+		{"a stuck rollout went back and took its pod away", []func(*world){podGoes(proxy(1), 34*sec, 35*sec, 30*sec), faultOn("stuck", "rolloutStuck", 20*sec, 36*sec, deployment)},
+			true, false, "fault stuck", "proxy-1 deleted at 34s by fault stuck"},
 		{"a partition of another pod is in force", []func(*world){faultOn("cut", "partition", 30*sec, 40*sec, onPod(proxy(3)))}, false, false, "", "nothing explains it"},
 		{"a drain and a rollout may both have deleted its proxy", []func(*world){podGoes(proxy(1), 34*sec, 35*sec, 30*sec), upgrade(15*sec, 60*sec, "new"), faultOn("drain", "nodeDrain", 33*sec, 80*sec, node)},
 			true, true, "fault drain", "ambiguous: proxy-1 deleted at 34s by fault drain or rollout up"},

@@ -72,6 +72,10 @@ func (f *fault) endsPods() bool {
 	return false
 }
 
+// onlyEndsPods says whether what the fault ends explains a loss, and its being in force does not: that of a rollout
+// which is stuck leaves the pods of before alone.
+func (f *fault) onlyEndsPods() bool { return f.endsPods() || f.Name == "rolloutStuck" }
+
 // acts is the time in which the fault can be behind what happens to its targets.
 func (l *ledger) acts(f *fault) span {
 	if f.inject != never && f.endsPods() {
