@@ -15,18 +15,23 @@
   const lanes = element("div", root, {className: "lanes"});
   const rows = [];
   const doubled = band => band.what === "phase" && data.bands.some(b => b.what !== "phase" && b.name === band.name);
+  const cost = b => [[b.lost, "lost"], [b.damaged, "recordings"]].filter(([n]) => n).map(([n, word]) => `${n} ${word}`).join(", ");
+  const label = b => [b.name, cost(b)].filter(Boolean).join(" · ");
+  const wants = b => 7 * label(b).length + 12; // pixels
+  const wide = (root.clientWidth - left - right) / end;
   for (const band of data.bands) {
     if (doubled(band)) continue;
     const kind = band.what === "phase" ? 0 : 1;
-    let row = rows.find(r => r.kind === kind && r.to <= band.from);
+    // The name of a fault or a rollout stands beside a band that is too narrow for it, where no other may be.
+    const beside = kind ? wants(band) / wide : 0, flips = kind && band.from + beside > end;
+    const from = flips ? Math.min(band.from, band.to - beside) : band.from;
+    let row = rows.find(r => r.kind === kind && r.to <= from);
     if (!row) rows.push(row = {kind, items: [], to: 0});
     row.items.push(band);
-    row.to = Math.max(band.to, band.from + end / 50);
+    row.to = Math.max(band.to, band.from + end / 50, flips ? 0 : band.from + beside);
   }
   rows.sort((a, b) => a.kind - b.kind);
   const spans = [];
-  const cost = b => [[b.lost, "lost"], [b.damaged, "recordings"]].filter(([n]) => n).map(([n, word]) => `${n} ${word}`).join(", ");
-  const label = b => [b.name, cost(b)].filter(Boolean).join(" · ");
   for (const row of rows) {
     const lane = element("div", lanes, {className: "lane"});
     for (const band of row.items) {
@@ -43,7 +48,7 @@
     for (const {band, span} of spans) {
       const from = Math.max(band.from, a), to = Math.min(band.to, b);
       span.hidden = band.to < a || band.from > b;
-      const px = Math.max((to - from) * scale, 3), need = 7 * label(band).length + 12;
+      const px = Math.max((to - from) * scale, 3), need = wants(band);
       const free = width - (from - a) * scale;
       span.style.left = (from - a) * scale + "px";
       span.style.width = px + "px";
