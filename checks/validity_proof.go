@@ -197,6 +197,12 @@ func longestSilence(w span, n int, at func(int) time.Duration) (gap, from time.D
 func controlClean(m *Measures) (bool, string) {
 	failed, excused := 0, 0
 	var example string
+	load := span{max(m.l.loadBegan, 0), m.l.measured}
+	for _, b := range m.l.blind {
+		if b.what == history.BlindGateway && b.span.overlaps(load) {
+			return false, fmt.Sprintf("the stream that it shares with all load was lost at %s: %s", clock(b.span.to), b.err)
+		}
+	}
 	for _, c := range m.l.controls {
 		switch {
 		case c.err == "":

@@ -97,6 +97,12 @@ func TestValidity(t *testing.T) {
 		{"control arm clean", "one failed to the address of a pod that was ended", killed(failControl("10.1.2.3:3022"), func(w *world) {
 			w.at(0, "proxy-1", history.PodChange{Pod: proxy(1), State: history.PodReady, IP: "10.1.2.3"})
 		}), true, "1 to pods that were ended"},
+		{"control arm clean", "the way that all load takes broke", killed(func(w *world) {
+			w.at(40*sec, "", history.Blind{What: history.BlindGateway, From: 38 * sec, Until: 40 * sec, Error: "lost"})
+		}), false, "lost at 40s"},
+		{"control arm clean", "the way broke before there was load", steady(func(w *world) {
+			w.at(0, "", history.Blind{What: history.BlindGateway, From: -10 * sec, Until: -1 * sec})
+		}), true, "0 of 90 failed"},
 		{"control arm clean", "one failed to a pod that was ended", killed(failControl("proxy-1")), true, "1 to pods that were ended"},
 		{"canaries throughout", "once a second", killed(), true, "canaries through 1 components"},
 		{"canaries throughout", "none through a proxy", killed(drop(history.KindProbe)), false, "no canary went through a proxy"},

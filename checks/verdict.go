@@ -60,7 +60,7 @@ type ClusterFacts struct {
 	Name     string   `json:"name,omitempty"`
 	Version  string   `json:"version,omitempty"`
 	Nodes    []string `json:"nodes,omitempty"`
-	Reach    string   `json:"reach,omitempty"` // how load reached pods, where there are several ways: direct or port-forward
+	Reach    string   `json:"reach,omitempty"` // how load reached pods, where there are several ways: direct, port-forward or gateway
 }
 
 // VerdictMeasures are the measures as verdict.json has them.

@@ -78,6 +78,13 @@ type Ephemeral interface {
 	MadeFor(label string) (value string, ephemeral bool)
 }
 
+// Gatewayed is what a Cluster also is if load may come from a pod in it that dials for this process.
+type Gatewayed interface {
+	// OpenGateway starts it in a namespace, with these labels, if the cluster was told to have one. Before, such a cluster
+	// connects to nothing. lost is told of each time that all connections through it broke. It goes with what carries the labels.
+	OpenGateway(ctx context.Context, namespace string, labels map[string]string, lost func(error)) error
+}
+
 // Reacher is what a Cluster also is if there are several ways to its pods.
 type Reacher interface {
 	// Reach is Facts.Reach, without asking anybody.
@@ -127,7 +134,7 @@ type Facts struct {
 	PodCIDR     string    `json:"podCIDR,omitempty"`
 	ServiceCIDR string    `json:"serviceCIDR,omitempty"`
 	DNS         string    `json:"dns,omitempty"`   // address of the cluster's DNS
-	Reach       string    `json:"reach,omitempty"` // how pods are reached, where there are several ways: direct, port-forward; empty: not known yet
+	Reach       string    `json:"reach,omitempty"` // how pods are reached, where there are several ways: direct, port-forward, gateway; empty: not known yet
 	Nodes       []Node    `json:"nodes"`
 	Limits      Limits    `json:"limits"`
 }

@@ -126,11 +126,14 @@ type Health struct {
 // broke, an audit log that did not answer), so that nothing is concluded from
 // its silence.
 type Blind struct {
-	What  string        `json:"what"` // pods, nodes, endpoints, audit, recordings, probes, metrics, logs
+	What  string        `json:"what"` // pods, nodes, endpoints, audit, recordings, probes, metrics, logs, gateway
 	From  time.Duration `json:"fromNs"`
 	Until time.Duration `json:"untilNs"`
 	Error string        `json:"error,omitempty"`
 }
+
+// BlindGateway is the What of a way that all load took, also the control arm, and that broke.
+const BlindGateway = "gateway"
 
 // Kind of each payload.
 func (RunStart) Kind() Kind { return KindRunStart }

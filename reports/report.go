@@ -146,6 +146,7 @@ func (r Report) where() string {
 // reaches says how load got to pods, which is part of what its latencies are.
 var reaches = map[string]string{
 	"direct":       "load reaches pods directly",
+	"gateway":      "load reaches pods through a gateway in the cluster, over one port-forward",
 	"port-forward": "load reaches pods through the API server's port-forward",
 }
 

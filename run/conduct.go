@@ -9,6 +9,7 @@ import (
 
 	"shakedown.dev/shakedown/chaos"
 	"shakedown.dev/shakedown/checks"
+	"shakedown.dev/shakedown/clusters/gateway"
 	"shakedown.dev/shakedown/history"
 	"shakedown.dev/shakedown/load"
 	"shakedown.dev/shakedown/load/recordings"
@@ -127,6 +128,7 @@ func (t *trial) open(ctx context.Context) error {
 	if t.system, err = reach(ctx, t.plan, t.cluster, t.ProviderName, t.env.Run, t.folder.path("charts"), t.Log); err != nil {
 		return err
 	}
+	t.system.lost = t.wayLost
 	id, err := undo.ClusterID(ctx, t.system.client)
 	if err != nil {
 		return err
@@ -138,6 +140,13 @@ func (t *trial) open(ctx context.Context) error {
 	t.undo, err = undo.Create(t.folder.path(undo.FileName), head,
 		undo.ConfigMaps{Client: t.system.client, Namespace: t.plan.Teleport.Namespace})
 	return err
+}
+
+// wayLost has it in the history that the way into the cluster broke: what was lost then is nobody's but ours.
+func (t *trial) wayLost(err error) {
+	now := t.state.Now()
+	t.state.Record(history.Event{Subject: history.BlindGateway, Outcome: history.Unknown,
+		Data: history.Blind{What: history.BlindGateway, From: now - gateway.Silence, Until: now, Error: err.Error()}})
 }
 
 // underLoad holds the sessions while the timeline goes by, and then looks at

@@ -36,7 +36,7 @@ type Env struct {
 	Images   []clusters.Image  `json:"images,omitempty"` // that were given, beside the stand-in's
 	// ProxyStop is what stopping a proxy did, where the run measured it.
 	ProxyStop *history.ProxyStop `json:"proxyStop,omitempty"`
-	// Reach is how load reaches pods, where there are several ways: direct or port-forward.
+	// Reach is how load reaches pods, where there are several ways: direct, port-forward or gateway.
 	Reach string `json:"reach,omitempty"`
 	// Filled in are values that a lab needs and the author did not give, with the reason for each.
 	Filled []Filled `json:"filled,omitempty"`

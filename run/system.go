@@ -66,6 +66,7 @@ type system struct {
 	etcd    *etcd.Etcd      // brought for several auths; nil: none is needed
 	charts  string          // folder for charts that are downloaded
 	filled  []lab.Default
+	lost    func(error) // told when the way that all load takes broke; nil: nobody is
 	log     *slog.Logger
 }
 
@@ -114,6 +115,9 @@ func (s *system) install(ctx context.Context, runID, private string, step func(s
 	if err != nil {
 		return err
 	}
+	if err := s.openGateway(ctx, runID, step); err != nil {
+		return err
+	}
 	if err := step("Making users", func() error { return s.makeUsers(ctx, private) }); err != nil {
 		return err
 	}
@@ -143,6 +147,20 @@ func (s *system) install(ctx context.Context, runID, private string, step func(s
 			return err
 		}
 		return s.awaitTunnels(ctx, fleet)
+	})
+}
+
+// openGateway has load come from inside the cluster, if that was asked for. It carries the run's label and goes with it.
+func (s *system) openGateway(ctx context.Context, runID string, step func(string, func() error) error) error {
+	c, ok := s.cluster.(clusters.Gatewayed)
+	if !ok {
+		return nil
+	}
+	if r, ok := s.cluster.(clusters.Reacher); !ok || r.Reach() != "gateway" {
+		return nil
+	}
+	return step("Starting the gateway that load goes through", func() error {
+		return c.OpenGateway(ctx, s.plan.Teleport.Namespace, map[string]string{helm.RunLabel: runID}, s.lost)
 	})
 }
 

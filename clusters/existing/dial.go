@@ -37,6 +37,9 @@ func (c *Cluster) DialContext(ctx context.Context, network, address string) (net
 }
 
 func (c *Cluster) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if c.way == inGateway {
+		return c.through(ctx, network, address)
+	}
 	if !strings.HasPrefix(network, "tcp") {
 		return nil, fmt.Errorf("%s: only TCP is carried to an existing cluster", network)
 	}

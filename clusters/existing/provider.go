@@ -35,7 +35,9 @@ type Provider struct {
 	// Direct connects to pods from here, by their own addresses, as from within a VPN or a flat network. Without it each
 	// connection is a port-forward of its own through the API server.
 	Direct bool
-	Log    *slog.Logger
+	// Gateway is an image of this program: a pod of it connects to pods, and all connections share one port-forward.
+	Gateway string
+	Log     *slog.Logger
 
 	mu sync.Mutex
 	up []*Cluster // whose watches go on
@@ -68,8 +70,11 @@ func (p *Provider) Up(ctx context.Context, spec clusters.Spec) (clusters.Cluster
 		return nil, exit.With(exit.Usage, fmt.Errorf("kubeconfig, context %s: %w", p.Context, err))
 	}
 	c := &Cluster{context: p.Context, config: config, file: loader, way: forwarded, direct: new(net.Dialer).DialContext}
-	if p.Direct {
+	switch {
+	case p.Direct:
 		c.way = direct
+	case p.Gateway != "":
+		c.way, c.gateway.image = inGateway, p.Gateway
 	}
 	if c.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
@@ -114,6 +119,11 @@ func (p *Provider) Down(context.Context, string) error {
 	defer p.mu.Unlock()
 	for _, c := range p.up {
 		c.cache.stop()
+		c.mu.Lock()
+		if c.gateway.client != nil {
+			_ = c.gateway.client.Close()
+		}
+		c.mu.Unlock()
 	}
 	p.up = nil
 	return nil
@@ -132,6 +142,9 @@ type Cluster struct {
 	cache   *cache
 	way     string
 	direct  func(ctx context.Context, network, address string) (net.Conn, error)
+
+	mu      sync.Mutex
+	gateway behind
 }
 
 var (

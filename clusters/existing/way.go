@@ -9,6 +9,7 @@ import (
 const (
 	direct    = "direct"
 	forwarded = "port-forward"
+	inGateway = "gateway"
 )
 
 // connect goes the way that was asked for. It is not found out by trying: a gateway that accepts or refuses for

@@ -25,6 +25,7 @@ const (
 const (
 	reachForward = "port-forward"
 	reachDirect  = "direct"
+	reachGateway = "gateway"
 )
 
 // where says which provider a verb works with, and what that one needs to be told.
@@ -35,6 +36,7 @@ type where struct {
 	kubeconfig string // existing
 	context    string
 	reach      string
+	loadImage  string
 }
 
 // flags adds those of all providers to a verb that makes clusters.
@@ -44,7 +46,8 @@ func (w *where) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.kindConfig, "kind-config", "", "kind: `FILE` with a configuration of kind's own, to be completed")
 	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "existing: `FILE` that says how to reach the cluster (default: $KUBECONFIG, ~/.kube/config)")
 	flags.StringVar(&w.context, "context", "", "existing: `NAME` of the context in it, which must be typed out")
-	flags.StringVar(&w.reach, "reach", reachForward, "existing: how load gets to pods: port-forward, through the API server, or direct, if this machine has a route to them")
+	flags.StringVar(&w.reach, "reach", reachForward, "existing: how load gets to pods: port-forward, each connection through the API server; gateway, by a pod that dials for all of them; or direct, if this machine has a route to them")
+	flags.StringVar(&w.loadImage, "load-image", "", "existing, with --reach gateway: `IMAGE` of this program, its entrypoint, that the cluster's nodes can pull")
 }
 
 // valid is about what can be said without looking anywhere.
@@ -63,11 +66,14 @@ func (w *where) valid() error {
 			return usage("--%s is for --cluster kind", flag)
 		}
 	}
-	if w.reach != "" && w.reach != reachForward && w.reach != reachDirect {
-		return usage("--reach %s: want port-forward or direct", w.reach)
+	if w.reach != "" && w.reach != reachForward && w.reach != reachDirect && w.reach != reachGateway {
+		return usage("--reach %s: want port-forward, gateway or direct", w.reach)
 	}
-	if w.reach == reachDirect && w.provider != onExisting {
+	if w.reach != "" && w.reach != reachForward && w.provider != onExisting {
 		return usage("--reach is for --cluster existing")
+	}
+	if (w.reach == reachGateway) != (w.loadImage != "") {
+		return usage("--reach gateway and --load-image go together: the gateway is a pod of that image")
 	}
 	if w.context != "" && w.provider != onExisting {
 		return usage("--context is for --cluster existing")
@@ -81,7 +87,7 @@ func (a *app) open(w where, watch func(clusters.Step), logs string) clusters.Pro
 	case onKind:
 		return &kind.Provider{NodeImage: w.nodeImage, Config: w.kindConfig, LogsDir: logs, Progress: watch, Log: a.log}
 	case onExisting:
-		return &existing.Provider{Kubeconfig: w.kubeconfig, Context: w.context, Direct: w.reach == reachDirect, Log: a.log}
+		return &existing.Provider{Kubeconfig: w.kubeconfig, Context: w.context, Direct: w.reach == reachDirect, Gateway: w.loadImage, Log: a.log}
 	}
 	return &embedded.Provider{Progress: watch, Log: a.log}
 }
