@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -90,6 +91,7 @@ const (
 	killed    trouble = "killed"     // the program is killed by a signal
 	corrupts  trouble = "corrupts"   // one line comes back changed
 	swallows  trouble = "swallows"   // one line never comes back
+	trickles  trouble = "trickles"   // what comes back comes a few bytes at a time
 	refuses   trouble = "refuses"    // the session is refused while it is opened
 	mute      trouble = "mute"       // it opens, and the shell says nothing
 	files     trouble = "files"      // our own descriptors run out
@@ -236,6 +238,23 @@ func (l *fakeLink) say(p []byte) bool {
 	}
 }
 
+// A line that trickles comes in so many pieces, so far apart: together sooner than the next is typed.
+const (
+	pieces = 5
+	apart  = 8 * time.Millisecond
+)
+
+// trickle says p in pieces.
+func (l *fakeLink) trickle(p []byte) bool {
+	for piece := range slices.Chunk(p, len(p)/pieces+1) {
+		if !l.say(piece) {
+			return false
+		}
+		time.Sleep(apart)
+	}
+	return true
+}
+
 func (l *fakeLink) serve(p []byte) {
 	switch {
 	case !l.hold(halfOpen, pause, freeze):
@@ -303,7 +322,11 @@ func (l *fakeLink) echo(p []byte) {
 	if wrong {
 		out[len(out)-4] ^= 1
 	}
-	if l.say(out) && !wrong {
+	say := l.say
+	if l.fate.what == trickles {
+		say = l.trickle
+	}
+	if say(out) && !wrong {
 		l.mu.Lock()
 		l.given.Add(uint64(n), bytes.TrimSpace(p))
 		l.mu.Unlock()

@@ -76,7 +76,7 @@ func drawFate(t *rapid.T, n int) fate {
 	label := func(s string) string { return fmt.Sprint(s, n) }
 	f := fate{
 		what: rapid.SampledFrom([]trouble{
-			fine, fine, reset, eof, channel, message, halfOpen, pause, freeze, clogs, quits, badStatus, killed, corrupts, swallows, refuses, mute, files,
+			fine, fine, reset, eof, channel, message, halfOpen, pause, freeze, clogs, quits, badStatus, killed, corrupts, swallows, trickles, refuses, mute, files,
 		}).Draw(t, label("what")),
 		latency: time.Duration(rapid.Int64Range(0, int64(80*time.Millisecond)).Draw(t, label("latency"))),
 		at:      time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(40*time.Second)).Draw(t, label("at"))),
