@@ -67,10 +67,17 @@ func (s *seen) Up(ctx context.Context, spec clusters.Spec) (clusters.Cluster, er
 	return c, err
 }
 
+// decodeOptions are those of the command line: files of a scenario lie beside it.
+func decodeOptions(set []string) scenarios.Options {
+	o := run.DecodeOptions(set)
+	o.Files = os.DirFS(".")
+	return o
+}
+
 // conduct carries a trial out and returns what came of it. It looks that no cluster is left.
 func (tr trial) conduct(t *testing.T) (run.Result, error) {
 	t.Helper()
-	s, err := scenarios.Decode("scenario.yaml", tr.text, run.DecodeOptions(tr.set))
+	s, err := scenarios.Decode("scenario.yaml", tr.text, decodeOptions(tr.set))
 	if err != nil {
 		t.Fatal(err)
 	}
