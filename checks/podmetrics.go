@@ -122,14 +122,16 @@ type leftover struct {
 	sure float64
 }
 
-// leftBehind is told by v ≈ a + each·ended + per·held by least squares over the scrapes since the pod's first session,
-// so that what sessions take while they are held is not taken for a leak, nor what the pod began with.
+// leftBehind is told by v ≈ a + each·ended + per·held by least squares over the scrapes since the pod's first session
+// and before it was to end, so that what sessions take while they are held is not taken for a leak, nor what the pod
+// began with, nor what a pod that ends no longer gives back.
 func (l *ledger) leftBehind(pod int32, all []scrape) (leftover, bool) {
 	through := l.through(pod)
 	if len(through.opens) == 0 {
 		return leftover{}, false
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(s scrape) bool { return s.at < through.opens[0] })
+	ends := l.pods[pod].deleting
+	all = slices.DeleteFunc(slices.Clone(all), func(s scrape) bool { return s.at < through.opens[0] || ends != never && s.at >= ends })
 	whole := through.fit(all)
 	each, ok := whole.slope()
 	if len(all) < leastScrapes || whole.maxX-whole.minX < leastEnded || !ok {

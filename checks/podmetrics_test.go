@@ -95,6 +95,24 @@ func TestMetric(t *testing.T) {
 	}
 }
 
+// TestAPodThatEndsLeaksNothing: its sessions are cut, and it does not live to give back what they took.
+func TestAPodThatEndsLeaksNothing(t *testing.T) {
+	ends := func(w *world) {
+		w.at(80*sec, "", history.PodChange{Pod: proxy(1), State: history.PodDeleting, Grace: 30 * sec})
+	}
+	value := func(i int, at, o, e float64) float64 {
+		if i == 1 && at >= 80 {
+			return 2000
+		}
+		return 90 + 16*(o-e)
+	}
+	m := steady(scrapedProxies(metrics.Goroutines, value), ends).measure(t)
+	got, err := m.Data().Metric(gates.Filter{Metric: metrics.Goroutines, Component: "proxy"}, gates.Window{})
+	if err != nil || math.Abs(got.PerSession) > 1e-6 || got.Max != 2000 {
+		t.Errorf("%+v, %v, want no session to leave anything behind", got, err)
+	}
+}
+
 func TestLeaks(t *testing.T) {
 	const mib = 1 << 20
 	for _, tt := range []struct {
