@@ -34,7 +34,7 @@ func (ls *lostSession) lapsed() bool {
 // authWaySuspects: the agent had lost its auth, and these are the proxies, not on the session's own path, through which
 // its connection may have gone: what befell them came after the last session for which it reached the auth.
 func (l *ledger) authWaySuspects(ls *lostSession, s *session, w span) []suspect {
-	what, within := "", authReturn
+	what, listed := "", time.Duration(0)
 	switch {
 	case s.agentID == 0:
 	case ls.lostAuth():
@@ -42,12 +42,13 @@ func (l *ledger) authWaySuspects(ls *lostSession, s *session, w span) []suspect 
 	case ls.waitedForAuth():
 		what = "waited for its auth"
 	case ls.lapsed():
-		what, within = "was not registered any more", authReturn+orDefault(l.start.Bounds.Listed, listedFor)
+		// Listed until then, it had announced itself at most so long before, and perhaps not since.
+		what, listed = "was not registered any more", orDefault(l.start.Bounds.Listed, listedFor)
 	}
 	if what == "" {
 		return nil
 	}
-	since := span{max(l.reachedAuth(s.agentID, w.to), w.from-within), w.to}
+	since := span{max(l.reachedAuth(s.agentID, w.to)-listed, w.from-authReturn-listed), w.to}
 	found := slices.Clone(l.authSuspects(since))
 	away := len(l.awaySuspects(since)) > 0
 	for i := range found {

@@ -56,6 +56,8 @@ func TestAttributionToTheWayToAuth(t *testing.T) {
 			s.Class, s.Open, s.Failed, s.Cut, s.LastHeard, s.End = history.Refused, 0, history.PhaseShell, history.CutTimeout, 0, 40*sec
 		}), other}, false, "", "nothing explains it"},
 		{"the proxy knew its agent no more, since another proxy ended", []func(*world){unlisted, lastOpened(27 * sec), other}, true, "", "its agent was not registered any more, and its way there may have led through proxy-2"},
+		{"the proxy knew its agent no more, which was last listed for so long as to have announced itself before another proxy ended", []func(*world){unlisted, other}, true, "", "its agent was not registered any more"},
+		{"it was listed for less", []func(*world){unlisted, other, func(w *world) { w.start.Bounds.Listed = sec }}, false, "", "nothing explains it"},
 		{"the proxy knew its agent no more, and nothing ended", []func(*world){unlisted, lastOpened(27 * sec)}, false, "", "nothing explains it"},
 		{"the proxy had no tunnel to its agent, which another proxy's end does not explain", []func(*world){unlisted, loses(func(s *history.Session) { s.Reason = "no tunnel connection found" }), lastOpened(27 * sec), other}, false, "", "nothing explains it"},
 		{"its own proxy ended, which is on its path for sure", []func(*world){loses(asIs), lastOpened(27 * sec), other, podGoes(proxy(1), 34*sec, 35*sec, 0)}, true, "", "proxy-1 killed"},
