@@ -2,10 +2,10 @@ package runs
 
 import (
 	"context"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -34,7 +34,7 @@ type fault struct {
 
 type session struct {
 	Behaviour, User string
-	After           time.Duration // when it was due, after the first of its stream
+	After           time.Duration // when it was due, after the first
 }
 
 // decisions reads them out of a run folder. What began only in the last seconds of a run may not be in the other.
@@ -45,7 +45,7 @@ func decisions(t *testing.T, folder string) decided {
 		t.Fatalf("%s: %+v, %v", folder, status, err)
 	}
 	out := decided{Sessions: map[string]session{}}
-	var first time.Duration
+	first := time.Duration(math.MaxInt64)
 	for _, e := range events {
 		switch d := e.Data.(type) {
 		case history.Fault:
@@ -58,9 +58,7 @@ func decisions(t *testing.T, folder string) decided {
 			}
 			out.Faults = append(out.Faults, f)
 		case history.Session:
-			if strings.HasSuffix(d.ID, "/0") {
-				first = d.Due
-			}
+			first = min(first, d.Due)
 			out.Sessions[d.ID] = session{d.Behaviour, d.User, d.Due}
 		}
 	}
