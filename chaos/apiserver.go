@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"shakedown.dev/shakedown/clusters"
 	"shakedown.dev/shakedown/history"
 )
 
@@ -14,22 +15,29 @@ var apiServerOutage = Kind{
 	Name:    "apiServerOutage",
 	Proof:   "a request to the API server gets no answer within 2 s",
 	Healed:  "the API server answers, and every node that was Ready is so again",
-	Where:   "clusters whose API server can be stopped beside them: embedded",
+	Where:   "clusters whose API server can be stopped beside them: embedded, and kind, where the kubelet starts a new one after about a minute",
 	Example: "apiServerOutage: {for: 30s}",
 	Slow:    "kubelets and controllers take to find the API server again",
 	available: func(ctx context.Context, s *Site) error {
-		_, err := s.sh(ctx, findServer+`server`)
+		_, err := s.sh(ctx, findServer+`server "$1"`, s.clusterName())
 		return err
 	},
 	inject: injectOutage,
 }
 
 const (
-	findServer = `server() { for p in /proc/[0-9]*; do case "$(tr '\0' ' ' <$p/cmdline 2>/dev/null)" in kubelite\ apiserver\ *) echo ${p#/proc/}; return;; esac; done; echo no API server runs here >&2; return 1; }
+	// server prints the API servers of the cluster $1. On kind, those of others are seen as well, also of embedded
+	// clusters: ours are in the network namespace of a kubelet that says it is ours.
+	findServer = `says() { { tr '\0' ' ' <$1/cmdline; } 2>/dev/null; }
+nets() { for p in /proc/[0-9]*; do case "$(says $p)" in */kubelet\ *--provider-id=kind://*/"$1"/*) readlink $p/ns/net;; esac; done; }
+server() { ours=$(nets "$1") n=0; for p in /proc/[0-9]*; do case "$(says $p)" in
+kubelite\ apiserver\ *) [ -n "$` + clusters.FindContainersBy + `" ] || { echo ${p#/proc/}; return; };;
+kube-apiserver\ *) case "$ours" in *"$(readlink $p/ns/net)"*) echo ${p#/proc/}; n=1;; esac;; esac; done
+[ $n = 1 ] && return; echo no API server runs here >&2; return 1; }
 `
-	stopServer     = findServer + `p=$(server) && kill -STOP $p`
-	continueServer = findServer + `p=$(server) && kill -CONT $p`
-	serverRuns     = findServer + `p=$(server) || exit 0; grep -q '^State:.*T (stopped)' /proc/$p/status && exit 1; exit 0`
+	stopServer     = findServer + `p=$(server "$1") && kill -STOP $p`
+	continueServer = findServer + `p=$(server "$1") && kill -CONT $p`
+	serverRuns     = findServer + `p=$(server "$1") || exit 0; for q in $p; do grep -qs '^State:.*T (stopped)' /proc/$q/status && exit 1; done; exit 0`
 	serverPatience = 2 * time.Second
 )
 
@@ -61,7 +69,7 @@ func injectOutage(ctx context.Context, s *Site) (Injection, error) {
 			return fmt.Sprintf("the API server answers; %d nodes Ready, %d before", now, nodes), err
 		})
 	}
-	err = s.command(ctx, "stop the API server", shell(stopServer), shell(continueServer), shell(serverRuns))
+	err = s.command(ctx, "stop the API server", shell(stopServer, s.clusterName()), shell(continueServer, s.clusterName()), shell(serverRuns, s.clusterName()))
 	return effect{site: s, settle: settle, healed: healed}, err
 }
 

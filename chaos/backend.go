@@ -19,13 +19,13 @@ var backendFailure = Kind{
 	Proof: "paused: the kernel has every process as stopped (state T); slow: it has the main process as stopped in some of 20 looks and as running in others; " +
 		"noLeader: packets between the members were dropped, and each of them says that it has no leader (etcd_server_has_leader 0)",
 	Healed:  "no process is stopped, nothing stops them, no rules are left, and the workload has all replicas ready; after noLeader each member says that it has one",
-	Where:   "clusters that run programs on their nodes (embedded); noLeader with two members or more whose metrics can be read without a certificate, at port 2381 or 2379, as a single member is its own leader",
+	Where:   "clusters that run programs on their nodes (embedded, kind); noLeader with two members or more whose metrics can be read without a certificate, at port 2381 or 2379, as a single member is its own leader",
 	Example: "backendFailure: {select: {component: etcd, all: true}, how: slow, delay: 300ms, for: 20s}",
 	available: func(ctx context.Context, s *Site) error {
 		if s.Do.Args.String("how") == "noLeader" {
 			return needs("nftables", tryNft)(ctx, s)
 		}
-		_, err := s.spawner(ctx)
+		_, err := s.spawner()
 		return err
 	},
 	inject: func(ctx context.Context, s *Site) (Injection, error) {

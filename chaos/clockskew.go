@@ -17,7 +17,7 @@ var clockSkew = Kind{
 	Name:   "clockSkew",
 	Proof:  "an HTTP server of the container sends a Date that is off by as much, to 2 s; a container without one cannot prove it",
 	Healed: "its Date is right again, to 2 s, and the workload has all replicas ready",
-	Where: "clusters that run programs on their nodes (embedded), on linux/amd64: the vDSO of each of the container's processes is changed. " +
+	Where: "clusters that run programs on their nodes (embedded, kind), on linux/amd64: the vDSO of each of the container's processes is changed. " +
 		"Time namespaces cannot do it, because they shift neither the wall clock nor processes that run, and libfaketime does not reach programs in Go, " +
 		"which do not call libc. Programs that are executed later have the right time",
 	Example: "clockSkew: {select: {component: agent, count: 1}, by: 10m, direction: forward, for: 1m}",

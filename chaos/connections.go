@@ -20,7 +20,7 @@ import (
 
 var connectionReset = Kind{
 	Name: "connectionReset", Proof: "none of the chosen connections is in the pods' socket tables any more", Healed: "the workload has all replicas ready, and the pods have as many connections with others of the namespace as before, or as many as came back in 30 s",
-	Where:     "clusters that run programs on their nodes (embedded), with ss and a kernel that has INET_DIAG_DESTROY",
+	Where:     "clusters that run programs on their nodes (embedded, kind), with ss and a kernel that has INET_DIAG_DESTROY",
 	Example:   "connectionReset: {select: {component: proxy, count: 1}, share: 50%}",
 	Slow:      slowReconnect,
 	available: needs("ss", "command -v ss nsenter"),

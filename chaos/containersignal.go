@@ -18,11 +18,11 @@ var containerSignal = Kind{
 	Proof: "the kubelet reports that the container ended, with its exit status; if it lives through the signal, that it has processes " +
 		"which it did not have before, as Teleport has after HUP",
 	Healed:  "the container runs, and the workload has all replicas ready",
-	Where:   "clusters that run programs on their nodes (embedded), because a PID namespace protects its first process from SIGKILL sent inside; all signals but KILL also where commands can be run in the container and it has a kill program",
+	Where:   "clusters that run programs on their nodes (embedded, kind), because a PID namespace protects its first process from SIGKILL sent inside; all signals but KILL also where commands can be run in the container and it has a kill program",
 	Example: "containerSignal: {select: {component: etcd, by: leader, count: 1}, signal: KILL}",
 	Slow:    slowPods,
 	available: func(ctx context.Context, s *Site) error {
-		_, err := s.spawner(ctx)
+		_, err := s.spawner()
 		switch {
 		case err == nil:
 			return nil
@@ -73,7 +73,7 @@ func injectSignal(ctx context.Context, s *Site) (Injection, error) {
 
 // signal sends it from outside the container if that is possible, else by a command in it.
 func (s *Site) signal(ctx context.Context, c target, signal string) error {
-	if _, err := s.spawner(ctx); err == nil {
+	if _, err := s.spawner(); err == nil {
 		_, err := s.sh(ctx, findContainer+`p=$(main $1) || { echo it has no process >&2; exit 1; }; kill -$2 $p`, c.id, signal)
 		return err
 	}
@@ -168,10 +168,10 @@ var containerPause = Kind{
 	Name:    "containerPause",
 	Proof:   "the kernel has every process of the container as stopped (state T)",
 	Healed:  "no process of the container is stopped, and the workload has all replicas ready",
-	Where:   "clusters that run programs on their nodes (embedded)",
+	Where:   "clusters that run programs on their nodes (embedded, kind)",
 	Example: "containerPause: {select: {component: proxy, by: mostSessions, count: 1}, for: 20s}",
 	available: func(ctx context.Context, s *Site) error {
-		_, err := s.spawner(ctx)
+		_, err := s.spawner()
 		return err
 	},
 	inject: injectPause,

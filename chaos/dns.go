@@ -24,7 +24,7 @@ var dnsFailure = Kind{
 		"Clients and their resolvers keep what they have heard before until its TTL is over",
 	Example:   `dnsFailure: {names: ["teleport-auth*"], answer: nxdomain, for: 30s}`,
 	Slow:      "the DNS takes to learn it: no time on embedded, up to two minutes where its plugin reload has to",
-	available: func(ctx context.Context, s *Site) error { return s.resolver().available(ctx) },
+	available: func(ctx context.Context, s *Site) error { return s.resolver(ctx).available(ctx) },
 	inject:    injectDNS,
 }
 
@@ -54,7 +54,7 @@ func injectDNS(ctx context.Context, s *Site) (Injection, error) {
 	}
 	s.hooks.Hit(targets)
 	e := effect{site: s, settle: d.settle, healed: d.healed}
-	return e, s.resolver().change(ctx, d.block(names))
+	return e, s.resolver(ctx).change(ctx, d.block(names))
 }
 
 // qualified gives names without a dot the domain of Teleport's namespace.
@@ -107,7 +107,7 @@ func (d *spoilt) know(ctx context.Context, names []string) error {
 		if len(d.before) == asked && d.answer != "stale" {
 			break
 		}
-		if got, err := d.site.resolver().ask(ctx, name); err == nil && len(got.addresses) > 0 {
+		if got, err := d.site.resolver(ctx).ask(ctx, name); err == nil && len(got.addresses) > 0 {
 			d.before[name] = got.addresses
 		}
 	}
@@ -143,7 +143,7 @@ func (d *spoilt) settle(ctx context.Context) (string, error) {
 	return await(ctx, func(ctx context.Context) (string, error) {
 		var said []string
 		for _, name := range sortedKeys(d.before) {
-			got, err := d.site.resolver().ask(ctx, name)
+			got, err := d.site.resolver(ctx).ask(ctx, name)
 			if got.as(err) != d.answer {
 				return "", fmt.Errorf("%s: %s, want %s", name, got.words(err), d.answer)
 			}
@@ -157,7 +157,7 @@ func (d *spoilt) healed(ctx context.Context) (string, error) {
 	return await(ctx, func(ctx context.Context) (string, error) {
 		var said []string
 		for _, name := range sortedKeys(d.before) {
-			got, err := d.site.resolver().ask(ctx, name)
+			got, err := d.site.resolver(ctx).ask(ctx, name)
 			if got.as(err) != "" {
 				return "", fmt.Errorf("%s: %s", name, got.words(err))
 			}
@@ -175,12 +175,17 @@ type resolver interface {
 	change(ctx context.Context, block string) error
 }
 
-// resolver is how it is reached here: beside the nodes, or by the API alone.
-func (s *Site) resolver() resolver {
-	if _, err := s.spawner(context.Background()); err == nil {
-		return besideDNS{s}
+// resolver is how it is reached here: a process of the cluster's own, or by the API alone.
+func (s *Site) resolver(ctx context.Context) resolver {
+	if s.dns == nil {
+		s.dns = mappedDNS{s}
+		if _, err := s.spawner(); err == nil {
+			if facts, err := s.Cluster.Facts(ctx); err == nil && facts.Provider == "embedded" {
+				s.dns = besideDNS{s}
+			}
+		}
 	}
-	return mappedDNS{s}
+	return s.dns
 }
 
 func list(all []netip.Addr) string {

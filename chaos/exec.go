@@ -37,7 +37,7 @@ func (s *Site) command(ctx context.Context, what string, do, back, check []strin
 	if err != nil {
 		return err
 	}
-	spawner, err := s.spawner(ctx)
+	spawner, err := s.spawner()
 	if err != nil {
 		return err
 	}

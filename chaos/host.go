@@ -13,39 +13,44 @@ import (
 )
 
 // Scripts run by sh in a cluster's own namespaces, from where the processes of all its nodes are seen. They
-// find a container by its ID, and a node by its kubelet's configuration, in /proc: both are in the mount
-// table or the command line, and no helper has to be installed.
+// find a container by its ID, and a node by its kubelet, in /proc: both are in the mount table (on kind: the
+// cgroup) or the command line, and no helper has to be installed.
 const (
 	// findContainer prints the PIDs of a container's processes; main prints the first of its PID namespace.
-	findContainer = `pids() { for p in /proc/[0-9]*; do grep -qs "$1" $p/mountinfo && echo ${p#/proc/}; done; true; }
+	// One grep looks at all processes: a fork for each takes seconds on a machine that has many.
+	findContainer = `pids() { grep -ls -- "$1" /proc/[0-9]*/${` + clusters.FindContainersBy + `:-mountinfo} | sed 's,^/proc/\([0-9]*\)/.*,\1,'; }
 main() { for p in $(pids $1); do grep -qs '^NSpid:.*[[:space:]]1$' /proc/$p/status && echo $p && return; done; return 1; }
 `
 	// onNode runs its arguments in a node's network namespace.
 	onNode = `node() { n=$1; shift; for p in /proc/[0-9]*; do
-case "$(tr '\0' ' ' <$p/cmdline 2>/dev/null)" in *kubelite\ node\ */nodes/$n/node.json*) exec nsenter -t ${p#/proc/} -n "$@";; esac; done
+case "$(tr '\0' ' ' <$p/cmdline 2>/dev/null)" in
+*kubelite\ node\ */nodes/$n/node.json*|*/kubelet\ *--provider-id=kind://*/$n\ *) exec nsenter -t ${p#/proc/} -n "$@";; esac; done
 echo "no node $n runs here" >&2; return 9; }
 `
 )
 
 // spawner is who runs programs in the cluster's network, or why nobody does.
-func (w World) spawner(ctx context.Context) (clusters.Spawner, error) {
-	s, ok := w.Cluster.(clusters.Spawner)
+func (w World) spawner() (clusters.Spawner, error) {
+	s, ok := w.Cluster.(clusters.Overseer)
 	if !ok {
 		return nil, errors.New("it takes programs that run on the nodes, and this cluster's provider runs none")
 	}
-	facts, err := w.Cluster.Facts(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("ask the cluster what it is: %w", err)
-	}
-	if facts.Provider != "embedded" {
-		return nil, fmt.Errorf("how a cluster of provider %s keeps its nodes is not known", facts.Provider)
+	if err := s.Oversees(); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
+func (w World) clusterName() string {
+	if w.Cluster == nil {
+		return ""
+	}
+	return w.Cluster.Name()
+}
+
 // sh runs a script in the cluster's namespaces; an exit status other than 0 is an error with what it said.
 func (w World) sh(ctx context.Context, script string, args ...string) (string, error) {
-	s, err := w.spawner(ctx)
+	s, err := w.spawner()
 	if err != nil {
 		return "", err
 	}

@@ -18,7 +18,7 @@ import (
 // all others (priority -300), count what they do, and go with the node.
 
 const (
-	whereNft = "clusters that run programs on their nodes (embedded), with nftables"
+	whereNft = "clusters that run programs on their nodes (embedded, kind), with nftables"
 	noTable  = "the table of rules is gone from the nodes, and the workloads have all replicas ready"
 )
 
@@ -187,7 +187,7 @@ func (f *filter) gone(ctx context.Context) (string, error) {
 
 var latency = Kind{
 	Name: "latency", Proof: "packets went through the delaying queue, by its counter", Healed: "the queue is gone from the pods' links, and the workloads have all replicas ready",
-	Where:     "clusters that run programs on their nodes (embedded), where the kernel has netem",
+	Where:     "clusters that run programs on their nodes (embedded, kind), where the kernel has netem",
 	Example:   "latency: {select: {component: auth, all: true}, delay: 100ms, jitter: 20ms, for: 1m}",
 	available: needs("the kernel's netem", tryNetem),
 	inject:    injectLatency,

@@ -298,6 +298,10 @@ func (s *sim) Facts(context.Context) (clusters.Facts, error) {
 	return f, nil
 }
 
+func (s *sim) Name() string { return "sim" }
+
+func (s *sim) Oversees() error { return nil }
+
 func (s *sim) Available(clusters.NodeAction) error { return nil }
 
 func (s *sim) operate(do func()) error {

@@ -15,8 +15,8 @@ var resourceStress = Kind{
 	Proof: "the kernel has used at least 0.1 s of processor time for the busy threads, all of them alive; has the bytes held as resident; " +
 		"and has as the main process' limit of descriptors what it has open and the few more",
 	Healed: "no process of ours is left in the container, the limit is as before, and the workload has all replicas ready",
-	Where: "clusters that run programs on their nodes (embedded), and where they can be put into the container's cgroup, as its limits would not " +
-		"count them otherwise; descriptors alone anywhere on embedded",
+	Where: "clusters that run programs on their nodes (embedded, kind), and where they can be put into the container's cgroup, as its limits would not " +
+		"count them otherwise; descriptors alone anywhere on these",
 	Example: "resourceStress: {select: {component: proxy, count: 1}, cpus: 2, memory: 64MiB, for: 1m}",
 	available: func(ctx context.Context, s *Site) error {
 		if _, err := s.sh(ctx, "command -v prlimit setsid nsenter >/dev/null"); err != nil {
@@ -36,7 +36,10 @@ const (
 	// What is started is in the container's cgroups and its PID namespace: it counts there, and dies with it.
 	addStress = ours + apart + `p=$(main $1) || { echo it has no process >&2; exit 1; }
 grow() { n=0; for g in /sys/fs/cgroup/*/shakedown/*/*/$c/cgroup.procs /sys/fs/cgroup/shakedown/*/*/$c/cgroup.procs; do
-[ -w $g ] && echo 0 >$g && n=1; done; [ $n = 1 ] && exec setsid nsenter -t $p -p "$@"; }
+[ -w $g ] && echo 0 >$g && n=1; done
+[ $n = 1 ] || while IFS=: read -r _ h path; do g=/host/cgroup/${h#name=}$path/cgroup.procs
+case $path in *$c*) [ -w "$g" ] && echo 0 >"$g" && n=1;; esac; done </proc/$p/cgroup
+[ $n = 1 ] && exec setsid nsenter -t $p -p "$@"; }
 c=$1 SHAKEDOWN_FAULT=$2; export SHAKEDOWN_FAULT; i=0
 while [ $i -lt $3 ]; do i=$((i+1)); (grow sh -c 'while :; do :; done') </dev/null >/dev/null 2>&1 & done
 [ $4 = 0 ] || (grow sh -c '{ head -c "$1" /dev/zero; sleep 86400; } | tail -c "$1"' sh $4) </dev/null >/dev/null 2>&1 &
@@ -47,7 +50,7 @@ apart $2 $((2*$3 + ($4 > 0 ? 3 : 0)))`
 apart() { s=$(session $$); tries=0; while [ $tries -lt 200 ]; do tries=$((tries+1)); n=0
 for q in $(ours $1); do [ "$(session $q)" = "$s" ] || n=$((n+1)); done; [ $n -ge $2 ] && return 0; sleep 0.02; done
 echo "$n of $2 processes began" >&2; return 1; }` + "\n"
-	ours       = `ours() { for q in /proc/[0-9]*; do grep -qsz "^SHAKEDOWN_FAULT=$1\$" $q/environ && echo ${q#/proc/}; done; true; }` + "\n"
+	ours       = `ours() { grep -lsz "^SHAKEDOWN_FAULT=$1\$" /proc/[0-9]*/environ | sed 's,^/proc/\([0-9]*\)/.*,\1,'; }` + "\n"
 	limitOf    = `limit() { awk '/^Max open files/ {print $4}' /proc/$1/limits; }` + "\n"
 	dropStress = ours + `for q in $(ours $2); do kill -KILL $q; done
 [ -z "$6" ] || { p=$(main $1) && prlimit --pid $p --nofile=$6: ; }

@@ -13,7 +13,7 @@ import (
 // overlay goes; it goes with the container, too. The alternative, filling the volume, would fill the disk
 // that all nodes share.
 
-const whereMounts = "clusters that run programs on their nodes (embedded), with util-linux' mount and a kernel that has overlay; " +
+const whereMounts = "clusters that run programs on their nodes (embedded, kind), with util-linux' mount and a kernel that has overlay; " +
 	"files that a process has open already stay as they are"
 
 var volumeFull = Kind{

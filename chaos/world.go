@@ -26,7 +26,7 @@ type World struct {
 	Labels map[string]string
 	// Control selects the pods of the control arm, whose nodes are spared. Empty: there is none.
 	Control string
-	// Cluster is asked for what it can do: clusters.NodeOperator, clusters.Spawner.
+	// Cluster is asked for what it can do: clusters.NodeOperator, clusters.Overseer.
 	Cluster clusters.Cluster
 	// Sessions counts the sessions that each pod carries now, for by: mostSessions.
 	Sessions func() map[types.UID]int
@@ -63,6 +63,7 @@ type Site struct {
 	log     *undo.Log
 	hooks   Hooks
 	entries []undo.Entry
+	dns     resolver // nil: not known yet
 }
 
 // Hooks are told what a fault does, while it does it. Each may be nil.

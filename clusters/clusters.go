@@ -98,6 +98,18 @@ type Spawner interface {
 	Spawn(ctx context.Context, cmd Command) (exit int, err error)
 }
 
+// Overseer is what a Spawner also is if the programs that it runs may see, and stop, what its nodes run.
+type Overseer interface {
+	Spawner
+	// Oversees is nil, or says why programs in the network of this cluster do not see the processes of its nodes.
+	Oversees() error
+}
+
+// FindContainersBy is a variable in the environment of the programs that an Overseer runs: the file of a process in
+// /proc that has the IDs of the containers which it is in, and of no others. Not set, it is mountinfo. On kind that
+// would be wrong, because a node's own processes see the mounts of all its containers.
+const FindContainersBy = "SHAKEDOWN_FIND_CONTAINERS_BY"
+
 // Owner is what a Cluster also is if this process may hold it, that is, after Up without Detach.
 type Owner interface {
 	// Done is closed when the cluster is gone, whoever ended it. It is nil for a cluster that was only found.

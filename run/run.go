@@ -6,6 +6,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type Options struct {
 	Standin      string // program of the stand-in; empty: beside this one, or in $PATH
 	Out          string // the folder that run folders are made in
 	Keep         Keep   // empty: KeepNever
+	Reuse        string // name of a kept cluster to run on, which stays; empty: one is made
 	Tool         string // version and commit of this program
 	Argv         []string
 	// Repeat gives the command that does a run again, from its folder, for reports. Nil: they make one.
@@ -132,26 +134,30 @@ func (r *runner) whole(ctx context.Context) error {
 	}
 	defer os.RemoveAll(r.folder.path("images")) // a cluster that stays has its own copy
 	r.provider = r.Provider(r.folder.path(filepath.Join(logsDir, r.ProviderName)))
-	up := func() (err error) { r.cluster, err = r.provider.Up(ctx, spec); return err }
-	if err := r.step(fmt.Sprintf("Bringing up cluster %s", spec.Name), up); err != nil {
+	if err := r.step(r.upping(spec.Name), func() error { return r.up(ctx, spec) }); err != nil {
 		return interruption(ctx, err)
 	}
-	if err = r.permitted(ctx); err == nil {
+	free, err := r.occupy(ctx)
+	err = interruption(ctx, err)
+	if err == nil {
+		err = r.permitted(ctx)
+	}
+	if err == nil {
 		err = r.conduct(ctx)
 	}
-	return errors.Join(err, r.takeDown(ctx, spec.Name, err))
+	return errors.Join(err, r.takeDown(ctx, spec.Name, err, free))
 }
 
 // clusterSpec is the cluster that the plan needs, with the stand-in's image if
 // that is what is tried.
 func (r *runner) clusterSpec() (clusters.Spec, error) {
 	spec := clusters.Spec{
-		Name: "run-" + r.env.Run[len(r.env.Run)-4:], Nodes: r.plan.Cluster.Nodes,
+		Name: cmp.Or(r.Reuse, "run-"+r.env.Run[len(r.env.Run)-4:]), Nodes: r.plan.Cluster.Nodes,
 		// As a managed Kubernetes is often set: the default of 40 s would be most of a short run.
 		NodeMonitorGrace: 16 * time.Second,
 		Labels:           map[string]string{helm.RunLabel: r.env.Run},
 		Images:           r.Images,
-		Detach:           r.Keep == KeepAlways || r.Keep == KeepOnFailure,
+		Detach:           r.Keep == KeepAlways || r.Keep == KeepOnFailure || r.Reuse != "",
 	}
 	if r.ProviderName == onExisting {
 		return spec, spec.Validate() // its nodes pull for themselves
@@ -181,11 +187,15 @@ func (r *runner) clusterSpec() (clusters.Spec, error) {
 // standin says whether the stand-in is the system under test.
 func (r *runner) standin() bool { return helm.Ref{Chart: r.plan.Teleport.From.Chart}.Builtin() }
 
-// takeDown ends the cluster unless it is to stay. failed is how the run went.
-func (r *runner) takeDown(ctx context.Context, name string, failed error) error {
+// takeDown ends the cluster unless it is to stay, and then frees it for others. failed is how the run went.
+func (r *runner) takeDown(ctx context.Context, name string, failed error, free func()) error {
+	defer free()
 	keep := r.Keep == KeepAlways || r.Keep == KeepOnFailure && (failed != nil || r.result.Verdict.Verdict != checks.Pass)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 	defer cancel()
+	if r.Reuse != "" {
+		return r.leave(ctx, keep)
+	}
 	if r.stays {
 		return errors.Join(r.leave(ctx, keep), r.provider.Down(ctx, name))
 	}

@@ -29,7 +29,7 @@ var (
 	_ clusters.Cluster      = (*Cluster)(nil)
 	_ clusters.NodeOperator = (*Cluster)(nil)
 	_ clusters.ImageAdder   = (*Cluster)(nil)
-	_ clusters.Spawner      = (*Cluster)(nil)
+	_ clusters.Overseer     = (*Cluster)(nil)
 	_ clusters.Owner        = (*Cluster)(nil)
 )
 

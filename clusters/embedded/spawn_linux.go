@@ -39,6 +39,9 @@ func (c *Cluster) Spawn(ctx context.Context, cmd clusters.Command) (int, error) 
 	return c.spawn(ctx, request, files...)
 }
 
+// Oversees is nil: the cluster's first process and its nodes share a PID namespace.
+func (c *Cluster) Oversees() error { return nil }
+
 func spawnRequest(cmd clusters.Command) (Request, error) {
 	if len(cmd.Argv) == 0 {
 		return Request{}, errors.New("spawn: no command")

@@ -36,7 +36,7 @@ var (
 	_ clusters.Cluster      = (*Cluster)(nil)
 	_ clusters.NodeOperator = (*Cluster)(nil)
 	_ clusters.ImageAdder   = (*Cluster)(nil)
-	_ clusters.Spawner      = (*Cluster)(nil)
+	_ clusters.Overseer     = (*Cluster)(nil)
 )
 
 // addresses are what does not change in the life of a cluster.

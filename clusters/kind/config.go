@@ -2,7 +2,7 @@ package kind
 
 import (
 	"context"
-	"errors"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"regexp"
@@ -126,18 +126,51 @@ func (p *Provider) loadNodeImage(ctx context.Context) (string, error) {
 	return strings.TrimSpace(strings.Split(name, "\n")[0]), nil
 }
 
-// sameShape is nil if a cluster that is up can be taken for what is wanted. Images are added, so they do not count.
-func sameShape(have, want clusters.Spec) error {
-	var differs []error
+// digest tells files of configuration apart; empty for none.
+func digest(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", exit.With(exit.Usage, err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text)), nil
+}
+
+// otherNodes are the differences between the nodes that a cluster has and those that this provider makes, as far as it
+// was told anything about them.
+func (p *Provider) otherNodes(ctx context.Context, g *gateway) (differs []string, err error) {
+	want, err := digest(p.Config)
+	if err != nil {
+		return nil, err
+	}
+	if p.Config != "" && want != g.config {
+		differs = append(differs, "kind's configuration is not that of "+p.Config)
+	}
+	image, err := p.loadNodeImage(ctx)
+	if image == "" || err != nil {
+		return differs, err
+	}
+	// One that Docker does not have cannot be that of nodes that run.
+	if id, err := docker(ctx, "image", "inspect", "--format", "{{.Id}}", image); err != nil || id != g.image.id {
+		differs = append(differs, fmt.Sprintf("node image is %s, not %s", g.image.name, image))
+	}
+	return differs, nil
+}
+
+// sameShape is nil if a cluster that is up can be taken for what is wanted; differs are differences that are known
+// already. Images are added, so they do not count.
+func sameShape(have, want clusters.Spec, differs ...string) error {
 	if have.Nodes != want.Nodes {
-		differs = append(differs, fmt.Errorf("nodes is %d, not %d", have.Nodes, want.Nodes))
+		differs = append(differs, fmt.Sprintf("nodes is %d, not %d", have.Nodes, want.Nodes))
 	}
 	if want.NodeMonitorGrace != 0 && have.NodeMonitorGrace != want.NodeMonitorGrace {
-		differs = append(differs, fmt.Errorf("node monitor grace is %s, not %s", have.NodeMonitorGrace, want.NodeMonitorGrace))
+		differs = append(differs, fmt.Sprintf("node monitor grace is %s, not %s", have.NodeMonitorGrace, want.NodeMonitorGrace))
 	}
 	if len(differs) == 0 {
 		return nil
 	}
-	err := &clusters.NameError{Name: want.Name, Err: fmt.Errorf("%w (%w)", clusters.ErrDifferent, errors.Join(differs...))}
-	return exit.Hint(exit.With(exit.Usage, err), "choose another --name, or first run: shakedown cluster down --cluster kind --name "+want.Name)
+	err := &clusters.NameError{Name: want.Name, Err: fmt.Errorf("%w (%s)", clusters.ErrDifferent, strings.Join(differs, "; "))}
+	return exit.Hint(exit.With(exit.Usage, err), "choose another name, or first run: shakedown cluster down --cluster kind --name "+want.Name)
 }

@@ -27,7 +27,7 @@ func served(t *testing.T) string {
 		}
 	})
 	for {
-		if _, err := os.Stat(path); err == nil {
+		if answers(path) {
 			return path
 		}
 		time.Sleep(time.Millisecond)

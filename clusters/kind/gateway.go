@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,8 @@ const (
 	specLabel    = "shakedown.dev/spec"    // clusters.Spec as JSON
 	folderLabel  = "shakedown.dev/folder"  // of its socket, on this machine
 	networkLabel = "shakedown.dev/network" // "made" if the network was not there before
+	seesLabel    = "shakedown.dev/sees"    // "nodes": it shares the PID namespace that they are in
+	configLabel  = "shakedown.dev/config"  // digest of the file of kind's configuration, if there was one
 )
 
 // network is the one that kind puts its nodes in.
@@ -36,6 +39,9 @@ type gateway struct {
 	cluster string
 	folder  string
 	made    bool // the network was made for this cluster
+	sees    bool // the processes of the nodes
+	config  string
+	image   struct{ name, id string } // of the nodes, and its own; empty: not asked for yet
 	spec    clusters.Spec
 	started time.Time
 }
@@ -58,7 +64,10 @@ func (p *Provider) createGateway(ctx context.Context, spec clusters.Spec, image 
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{cluster: spec.Name, folder: folder, spec: spec, started: time.Now()}
+	g := &gateway{cluster: spec.Name, folder: folder, sees: true, spec: spec, started: time.Now()}
+	if g.config, err = digest(p.Config); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
 	g.made, err = networkOurs(ctx)
 	args, failed := g.create(program, image)
 	if err = errors.Join(err, failed); err == nil {
@@ -97,8 +106,11 @@ func (g *gateway) create(program, image string) ([]string, error) {
 	}
 	args := []string{"create", "--name", g.container(), "--hostname", "gateway", "--network", network,
 		"--label", clusterLabel + "=" + g.cluster, "--label", specLabel + "=" + string(text), "--label", folderLabel + "=" + g.folder,
-		"--cap-add", "NET_ADMIN", "--sysctl", "net.ipv4.ip_local_port_range=1024 65535",
+		// As kind's own nodes are: faults are programs in it that stop what runs in them, and enter its namespaces.
+		"--privileged", "--pid", "host", "--userns", "host", "--cgroupns", "host", "--label", seesLabel + "=nodes", "--label", configLabel + "=" + g.config, "--env", clusters.FindContainersBy + "=cgroup",
+		"--sysctl", "net.ipv4.ip_local_port_range=1024 65535",
 		"--volume", program + ":" + programInside + ":ro", "--volume", g.folder + ":" + folderInside,
+		"--volume", "/sys/fs/cgroup:/host/cgroup", // what is put into a container's cgroup counts as its own
 	}
 	if g.made {
 		args = append(args, "--label", networkLabel+"=made")
@@ -115,7 +127,7 @@ func (g *gateway) start(ctx context.Context) error {
 		return fmt.Errorf("start the gateway: %w", err)
 	}
 	for deadline := time.Now().Add(15 * time.Second); ; {
-		if _, err := os.Stat(g.socket()); err == nil {
+		if answers(g.socket()) {
 			return nil
 		}
 		if time.Now().After(deadline) {
@@ -129,6 +141,12 @@ func (g *gateway) start(ctx context.Context) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// answers says whether somebody listens at a socket: it is there a moment before.
+func answers(socket string) bool {
+	c, err := net.Dial("unix", socket)
+	return err == nil && c.Close() == nil
 }
 
 // route sets the routes of the gateway: destinations by next hop.
@@ -169,19 +187,21 @@ func listGateways(ctx context.Context) (map[string]*gateway, error) {
 	if err != nil || ids == "" {
 		return out, err
 	}
-	text, err := docker(ctx, append([]string{"inspect", "--format", `{"labels":{{json .Config.Labels}},"created":{{json .Created}}}`}, strings.Fields(ids)...)...)
+	text, err := docker(ctx, append([]string{"inspect", "--format", `{"labels":{{json .Config.Labels}},"created":{{json .Created}},"name":{{json .Config.Image}},"image":{{json .Image}}}`}, strings.Fields(ids)...)...)
 	if err != nil {
 		return nil, err
 	}
 	for line := range strings.Lines(text) {
 		var seen struct {
-			Labels  map[string]string
-			Created time.Time
+			Labels      map[string]string
+			Created     time.Time
+			Name, Image string
 		}
 		if err := json.Unmarshal([]byte(line), &seen); err != nil {
 			return nil, fmt.Errorf("docker inspect: %w", err)
 		}
-		g := &gateway{cluster: seen.Labels[clusterLabel], folder: seen.Labels[folderLabel], made: seen.Labels[networkLabel] != "", started: seen.Created}
+		g := &gateway{cluster: seen.Labels[clusterLabel], folder: seen.Labels[folderLabel], made: seen.Labels[networkLabel] != "", sees: seen.Labels[seesLabel] != "", config: seen.Labels[configLabel], started: seen.Created}
+		g.image.name, g.image.id = seen.Name, seen.Image
 		if err := json.Unmarshal([]byte(seen.Labels[specLabel]), &g.spec); err != nil {
 			return nil, &clusters.NameError{Name: g.cluster, Err: fmt.Errorf("its gateway's label %s: %w", specLabel, err)}
 		}

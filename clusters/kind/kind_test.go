@@ -96,6 +96,39 @@ func TestSameShape(t *testing.T) {
 	if err := sameShape(have, want); !errors.Is(err, clusters.ErrDifferent) || !strings.Contains(err.Error(), "nodes is 3, not 2") {
 		t.Errorf("fewer nodes: %v", err)
 	}
+	err := sameShape(have, want, "node image is a, not b")
+	if says := "(node image is a, not b; nodes is 3, not 2)"; err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v, want one sentence that says %s", err, says)
+	}
+}
+
+func TestAnotherConfigurationIsAnotherShape(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kind.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("kind: Cluster")
+	have, err := digest(file)
+	if err != nil || have == "" {
+		t.Fatal(have, err)
+	}
+	g := &gateway{config: have}
+	for _, row := range []struct {
+		why, config, text string
+		differs           int
+	}{
+		{"the same file", file, "kind: Cluster", 0},
+		{"another text", file, "kind: Cluster\n", 1},
+		{"nothing is asked for", "", "", 0},
+	} {
+		write(row.text)
+		differs, err := (&Provider{Config: row.config}).otherNodes(t.Context(), g)
+		if err != nil || len(differs) != row.differs {
+			t.Errorf("%s: %v, %v", row.why, differs, err)
+		}
+	}
 }
 
 func TestExplain(t *testing.T) {

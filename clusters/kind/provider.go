@@ -98,7 +98,11 @@ func (p *Provider) Up(ctx context.Context, spec clusters.Spec) (clusters.Cluster
 
 // reuse takes a cluster that is up, if it is whole and of the shape that is wanted, and gives it the images.
 func (p *Provider) reuse(ctx context.Context, c *Cluster, spec clusters.Spec) (clusters.Cluster, error) {
-	if err := sameShape(c.gateway.spec, spec); err != nil {
+	differs, err := p.otherNodes(ctx, c.gateway)
+	if err != nil {
+		return nil, err
+	}
+	if err := sameShape(c.gateway.spec, spec, differs...); err != nil {
 		return nil, err
 	}
 	nodes, err := c.inspectNodes(ctx)

@@ -108,9 +108,28 @@ func (h *healing) untouched(ctx context.Context) (bool, error) {
 // clear takes away what was to end with the dead run: its cluster, or what it installed on one that stays.
 func (h *healing) clear(ctx context.Context, run undo.Head) error {
 	if h.kubeconfig != "" || h.context != "" || run.Provider == onExisting {
-		return h.uninstall(ctx, run)
+		config, err := h.existing(run)
+		if err != nil {
+			return err
+		}
+		return h.uninstall(ctx, run, config)
 	}
-	return h.takeDown(ctx, run.Provider, run.Run)
+	if err := h.takeDown(ctx, run.Provider, run.Run); err != nil || !run.Ephemeral {
+		return err
+	}
+	// On a cluster of ours that the run had only borrowed.
+	c, err := h.find(ctx, run.Cluster)
+	if errors.Is(err, clusters.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	config, err := c.RESTConfig(ctx)
+	if err != nil {
+		return err
+	}
+	return h.uninstall(ctx, run, config)
 }
 
 // takeDown ends the clusters of a dead run that were to end with it, where the kernel did not see to that.

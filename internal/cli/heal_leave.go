@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"shakedown.dev/shakedown/teleport/helm"
 	"shakedown.dev/shakedown/undo"
@@ -14,11 +15,7 @@ import (
 const leaveTime = 5 * time.Minute
 
 // uninstall takes away what a dead run installed on a cluster that stays, if it was to end with the run.
-func (h *healing) uninstall(ctx context.Context, run undo.Head) error {
-	config, err := h.existing(run)
-	if err != nil {
-		return err
-	}
+func (h *healing) uninstall(ctx context.Context, run undo.Head, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err

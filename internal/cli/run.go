@@ -22,6 +22,7 @@ type running struct {
 	planning
 	out     string
 	keep    string
+	reuse   string
 	images  []string
 	standin string
 	replay  string
@@ -69,6 +70,7 @@ func (r *running) runFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.out, "out", runsDir, "`FOLDER` in which the run's own folder is made")
 	flags.StringVar(&r.keep, "keep", "never", "keep the cluster after the run: never, on-failure or always")
+	flags.StringVar(&r.reuse, "reuse", "", "kind: run on the kept cluster `NAME`, which must have the shape that the run needs, and stays")
 	flags.StringArrayVar(&r.images, "image", nil, "image for the pods as `NAME=SOURCE`: host:DIR, an archive, an OCI layout or a registry reference; repeatable")
 	flags.StringVar(&r.standin, "standin", "", "`PROGRAM` of the stand-in (default: beside this program, or in $PATH)")
 }
@@ -120,9 +122,12 @@ func (r *running) shared() (run.Options, error) {
 	if err := oneOf("keep", r.keep, string(run.KeepNever), string(run.KeepOnFailure), string(run.KeepAlways)); err != nil {
 		return run.Options{}, exit.With(exit.Usage, err)
 	}
+	if r.reuse != "" && r.provider != onKind {
+		return run.Options{}, usage("--reuse is for --cluster kind: an embedded cluster is up in seconds, and an existing one is never taken down")
+	}
 	images, err := parseImages(r.images)
 	return run.Options{
-		Images: images, Standin: r.standin, Out: r.out, Keep: run.Keep(r.keep), Tool: build().String(), Argv: r.argv, Log: r.log,
+		Reuse: r.reuse, Images: images, Standin: r.standin, Out: r.out, Keep: run.Keep(r.keep), Tool: build().String(), Argv: r.argv, Log: r.log,
 	}, err
 }
 
