@@ -31,8 +31,9 @@ func (ls *lostSession) lapsed() bool {
 	return ls.unrouted() && strings.Contains(ls.reason, unlistedWords)
 }
 
-// authWaySuspects: the agent had lost its auth, and these are the proxies, not on the session's own path, through which
-// its connection may have gone: what befell them came after the last session for which it reached the auth.
+// authWaySuspects: the agent had lost its auth, and these are the proxies through which its connection may have gone, the
+// session's own among them, which may be well again: what befell them came after the last session for which the agent
+// reached the auth.
 func (l *ledger) authWaySuspects(ls *lostSession, s *session, w span) []suspect {
 	what, listed := "", time.Duration(0)
 	switch {
@@ -54,18 +55,18 @@ func (l *ledger) authWaySuspects(ls *lostSession, s *session, w span) []suspect 
 	for i := range found {
 		found[i].unsure = !away && found[i].pod.ref.Component == "auth" // of several, nobody knows which it was
 	}
-	for _, x := range l.maybeThrough(since, s.proxy) {
+	for _, x := range l.maybeThrough(since) {
 		x.text = "its agent " + what + ", and its way there may have led through " + x.text
 		found = append(found, x)
 	}
 	return goneWithin(found, span{since.from, w.to + watchSkew}) // a watch tells late, never early
 }
 
-// maybeThrough is what befell proxies in w, but for one, through which an agent may have reached its auth.
-func (l *ledger) maybeThrough(w span, but int32) []suspect {
+// maybeThrough is what befell proxies in w, through which an agent may have reached its auth.
+func (l *ledger) maybeThrough(w span) []suspect {
 	var found []suspect
-	for i, p := range l.pods {
-		if p.ref.Component != "proxy" || int32(i) == but {
+	for _, p := range l.pods {
+		if p.ref.Component != "proxy" {
 			continue
 		}
 		for _, x := range l.podSuspects(p, w) {
@@ -84,7 +85,7 @@ func (l *ledger) recordingWaySuspects(r *recording) []suspect {
 	}
 	s := &l.sessions[r.session]
 	w := span{max(s.open, s.start), s.end}
-	found := goneWithin(l.maybeThrough(w, -1), span{w.from, w.to + watchSkew})
+	found := goneWithin(l.maybeThrough(w), span{w.from, w.to + watchSkew})
 	for i := range found {
 		found[i].text = "its agent sent it to the auth, and may have done so through " + found[i].text
 	}

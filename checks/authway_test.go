@@ -57,6 +57,8 @@ func TestAttributionToTheWayToAuth(t *testing.T) {
 		}), other}, false, "", "nothing explains it"},
 		{"the proxy knew its agent no more, since another proxy ended", []func(*world){unlisted, lastOpened(27 * sec), other}, true, "", "its agent was not registered any more, and its way there may have led through proxy-2"},
 		{"the proxy knew its agent no more, which was last listed for so long as to have announced itself before another proxy ended", []func(*world){unlisted, other}, true, "", "its agent was not registered any more"},
+		{"the proxy knew its agent no more, and was in trouble itself shortly before", []func(*world){unlisted, lastOpened(20 * sec), faultOn("narrow", "bandwidth", 21*sec, 24*sec, onPod(proxy(1)))},
+			true, "fault narrow", "its agent was not registered any more, and its way there may have led through fault narrow (bandwidth) acted on proxy-1"},
 		{"it was listed for less", []func(*world){unlisted, other, func(w *world) { w.start.Bounds.Listed = sec }}, false, "", "nothing explains it"},
 		{"the proxy knew its agent no more, and nothing ended", []func(*world){unlisted, lastOpened(27 * sec)}, false, "", "nothing explains it"},
 		{"the proxy had no tunnel to its agent, which another proxy's end does not explain", []func(*world){unlisted, loses(func(s *history.Session) { s.Reason = "no tunnel connection found" }), lastOpened(27 * sec), other}, false, "", "nothing explains it"},

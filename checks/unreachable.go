@@ -66,7 +66,7 @@ func (l *ledger) longestUnreached(sessions []*session) (longest unreached) {
 			now = unreached{}
 		case s.lost < 0 || !l.lost[s.lost].unrouted() || l.lost[s.lost].cause.Found && l.lost[s.lost].cause.group == "":
 			// Refused for another reason, or explained by what was done to the agent or the proxy.
-		case now.sessions == 0:
+		case now.sessions == 0 || len(l.podSuspects(l.pods[s.agent], span{now.to, at})) > 0:
 			now = unreached{span{at, at}, 1, s.agent}
 		default:
 			now.to, now.sessions = at, now.sessions+1
