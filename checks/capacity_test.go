@@ -94,8 +94,8 @@ func TestCanariesUnderWayAtTheStartAreNoLoss(t *testing.T) {
 
 func TestServing(t *testing.T) {
 	at := func(s float64) time.Duration { return time.Duration(s * float64(sec)) }
-	ok := func(s float64) probe { return probe{at(s) - 40*time.Millisecond, at(s), true, false} }
-	slow := func(from, to float64, good bool) probe { return probe{at(from), at(to), good, false} }
+	ok := func(s float64) probe { return probe{at(s) - 40*time.Millisecond, at(s), true, false, false} }
+	slow := func(from, to float64, good bool) probe { return probe{at(from), at(to), good, false, false} }
 	for _, tt := range []struct {
 		says   string
 		probes []probe

@@ -49,6 +49,14 @@ func TestDefaultChecks(t *testing.T) {
 		{"ready means serving", "a pod that was dead from the beginning", steady(dead("proxy-2", 0, 15*sec)), Fail, "proxy-2 was ready but served nobody for 14"},
 		{"ready means serving", "a new pod that is not served through yet for a while", killed(dead("proxy-4", 38*sec, 70*sec)), Pass, "no pod stayed ready"},
 		{"ready means serving", "a pod that a fault acts on", steady(dead("proxy-2", 20*sec, 60*sec), faultOn("freeze", "containerPause", 19*sec, 62*sec, onPod(proxy(2)))), Pass, "no pod stayed ready"},
+		{"ready means serving", "the auth that it depends on is cut off", steady(dead("proxy-2", 20*sec, 60*sec), faultOn("cut", "partition", 19*sec, 62*sec, onPod(ref("auth", "auth-0")))), Pass, "no pod stayed ready"},
+		{"ready means serving", "there was no agent to ask it for", steady(dead("proxy-2", 20*sec, 60*sec), func(w *world) {
+			edit(w, func(_ *history.Event, p *history.Probe) {
+				if p.Error != "" {
+					p.Failed, p.Error = history.PhaseRoute, history.NoAgent
+				}
+			})
+		}), Pass, "no pod stayed ready"},
 		{"ready means serving", "a new pod that has no tunnel yet", killed(routeless("proxy-4", 38*sec, 70*sec)), Pass, "pod proxy-4 was ready 32.0 s before its first tunnel: it is new since 31s (fault kill)"},
 		{"ready means serving", "a new pod that loses its one tunnel before it has another", killed(routeless("proxy-4", 50*sec, 70*sec), refuseThrough("proxy-4", 55*sec)), Pass, "proxy-4 was ready without a tunnel for 19s from 50s on: proxy proxy-4 is new since 31s (fault kill) and agent"},
 		{"ready means serving", "a new pod that has no tunnel any more, and no agent is known to wait", killed(routeless("proxy-4", 50*sec, 70*sec)), Fail, "proxy-4 was ready but served nobody for 19"},

@@ -37,6 +37,7 @@ type probe struct {
 	from, at time.Duration
 	ok       bool
 	unrouted bool // the proxy answered and found no way to any agent
+	untried  bool // there was no agent to ask it for
 }
 
 // pod gives the number of the pod, adding it at first sight; -1 for an empty reference.
@@ -131,7 +132,7 @@ func (l *ledger) addProbe(at time.Duration, d history.Probe) {
 	l.probes++
 	if i := l.pod(d.Pod); i >= 0 {
 		p := l.pods[i]
-		p.probes = append(p.probes, probe{at - d.Took, at, d.Error == "" && d.Failed == "", d.Failed == history.PhaseRoute})
+		p.probes = append(p.probes, probe{at - d.Took, at, d.Error == "" && d.Failed == "", d.Failed == history.PhaseRoute, d.Error == history.NoAgent})
 	}
 }
 

@@ -65,7 +65,8 @@ type silence struct {
 	serves   bool // after it, one goes through again
 }
 
-// silences leaves out the pod's end and what faults that act on it explain.
+// silences leaves out what ends and faults explain, of the pod or of the auths that it depends on, and canaries that were
+// never sent, for want of an agent.
 func (p *pod) silences(l *ledger) []silence {
 	var out []silence
 	allowed := deadSinceTheStart
@@ -80,7 +81,7 @@ func (p *pod) silences(l *ledger) []silence {
 				out[i].serves = true
 			}
 			served, open, allowed = true, false, deadAfterServing
-		case !inAny(p.ready, pr.at) || len(l.podSuspects(p, span{pr.from, pr.at})) > 0:
+		case pr.untried || !inAny(p.ready, pr.at) || l.disturbed(p, span{pr.from, pr.at}):
 			open = false
 		case !open:
 			out = append(out, silence{span{pr.from, pr.at}, allowed, pr.unrouted, served, false})
@@ -91,6 +92,11 @@ func (p *pod) silences(l *ledger) []silence {
 		}
 	}
 	return out
+}
+
+// disturbed says whether something was done to a proxy, or to what it needs, within a span.
+func (l *ledger) disturbed(p *pod, w span) bool {
+	return len(l.podSuspects(p, w)) > 0 || len(l.authSuspects(w)) > 0
 }
 
 // waitsForTunnel says in words that a new pod, which served later, was only without tunnels: it never had

@@ -225,8 +225,12 @@ func controlClean(m *Measures) (bool, string) {
 // the generator more than that allows it here too.
 const controlSlow = 300 * time.Millisecond
 
-// controlShare: one in so many may be slow, so that a hiccup does not cost a long run its verdict.
-const controlShare = 500
+// controlShare: one moment in so many answers may be slow, so that a hiccup does not cost a long run its verdict. A moment
+// is controlMoment long: what halts the machine halts all canaries of the arm.
+const (
+	controlShare  = 500
+	controlMoment = 500 * time.Millisecond
+)
 
 func controlQuick(m *Measures) (bool, string) {
 	var took []time.Duration
@@ -245,11 +249,28 @@ func controlQuick(m *Measures) (bool, string) {
 	}
 	slices.Sort(took)
 	bound := max(controlSlow, m.Start.Bounds.LateP99) + 2*took[len(took)/2]
-	first, _ := slices.BinarySearch(took, bound+1)
-	if len(took)-first > len(took)/controlShare {
+	if m.slowMoments(bound) > len(took)/controlShare {
 		return false, fmt.Sprintf("a session beside Teleport waited %s for a line at %s, %s is allowed: the machine or its network was busy with something else", worst.took.Round(time.Millisecond), clock(worst.at), bound.Round(time.Millisecond))
 	}
 	return true, fmt.Sprintf("the slowest of %d took %s", len(took), worst.took.Round(time.Millisecond))
+}
+
+// slowMoments counts the moments in which answers of the control arm took longer than bound.
+func (m *Measures) slowMoments(bound time.Duration) int {
+	var at []time.Duration
+	for _, c := range m.l.controls {
+		if c.err == "" && c.took > bound && m.l.excuses(c) == "" {
+			at = append(at, c.at)
+		}
+	}
+	slices.Sort(at)
+	n, begun := 0, time.Duration(0)
+	for _, t := range at {
+		if n == 0 || t-begun > controlMoment {
+			n, begun = n+1, t
+		}
+	}
+	return n
 }
 
 // excuses says what the run itself did to the pod that a canary asked; empty: nothing.

@@ -255,3 +255,29 @@ func twice(w *world) {
 		}
 	}
 }
+
+// TestControlArmHiccup: one moment in 500 answers may be slow, for all canaries of the arm at once.
+func TestControlArmHiccup(t *testing.T) {
+	for _, tt := range []struct {
+		says string
+		slow []time.Duration
+		ok   bool
+	}{
+		{"none", nil, true},
+		{"two canaries in one moment", []time.Duration{100 * sec, 100*sec + 300*time.Millisecond}, true},
+		{"two moments", []time.Duration{100 * sec, 102 * sec}, false},
+	} {
+		t.Run(tt.says, func(t *testing.T) {
+			m := &Measures{l: &ledger{}}
+			for i := range 600 {
+				m.l.controls = append(m.l.controls, control{target: "agent-0", at: time.Duration(i) * sec, took: 20 * time.Millisecond})
+			}
+			for _, at := range tt.slow {
+				m.l.controls = append(m.l.controls, control{target: "agent-1", at: at, took: 450 * time.Millisecond})
+			}
+			if ok, detail := controlQuick(m); ok != tt.ok {
+				t.Errorf("%v: %s", ok, detail)
+			}
+		})
+	}
+}

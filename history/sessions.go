@@ -166,6 +166,9 @@ const (
 	CutConnect   Cut = "connect"        // connection refused, no route to host
 )
 
+// NoAgent is the error of what was not tried because no agent was there to be dialled: it says nothing of a proxy.
+const NoAgent = "no agent can be dialled"
+
 // Probe is one canary through one pod, by its own address.
 type Probe struct {
 	Pod    PodRef        `json:"pod"`

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"shakedown.dev/shakedown/history"
 	"shakedown.dev/shakedown/load/lines"
 	"shakedown.dev/shakedown/scenarios"
 )
@@ -157,6 +158,6 @@ func (b behaviour) ending() string {
 // Why a session was refused before it was tried.
 var (
 	errNoProxy = errors.New("no proxy pod is ready behind the Service")
-	errNoAgent = errors.New("no agent can be dialled")
+	errNoAgent = errors.New(history.NoAgent)
 	errNoPod   = errors.New("there is no container to run commands in")
 )
