@@ -75,8 +75,10 @@ func (t *terminal) Run(in io.Reader, out, _ io.Writer) Exit {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		// Reading a terminal whose last process is gone is an error, not EOF. A client that is gone ends the program.
-		if _, err := buffers.Copy(out, t.master); err != nil && t.alive() {
+		// A client that is gone ends the program. That reading fails does not: nobody holds the terminal any more, as
+		// when a program closes its output before it exits, and Linux calls that an error and not the end.
+		client := &noting{Writer: out}
+		if buffers.Copy(client, t.master); client.failed && t.alive() {
 			t.Kill()
 		}
 	}()
@@ -87,6 +89,18 @@ func (t *terminal) Run(in io.Reader, out, _ io.Writer) Exit {
 	}
 	t.master.Close()
 	return exit
+}
+
+// noting remembers that writing has failed.
+type noting struct {
+	io.Writer
+	failed bool
+}
+
+func (w *noting) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	w.failed = w.failed || err != nil
+	return n, err
 }
 
 // alive reports whether the process was not yet waited for and has not ended.

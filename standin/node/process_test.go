@@ -1,0 +1,39 @@
+package node
+
+import (
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestTerminalEnds: a program that lets go of its terminal before it exits is not hung up, one whose client is gone is.
+func TestTerminalEnds(t *testing.T) {
+	for _, tt := range []struct {
+		says, script string
+		out          io.Writer
+		want         Exit
+	}{
+		{"it closes its output and exits later", "exec <&- >&- 2>&-; sleep 0.3; exit 7", io.Discard, Exit{Status: 7}},
+		{"its client is gone", "echo there; exec sleep 60", broken{}, Exit{Status: 128 + uint32(syscall.SIGHUP), Signal: "HUP"}},
+	} {
+		t.Run(tt.says, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command("/bin/sh", "-c", tt.script)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			p, err := startTerminal(cmd, &PTY{Width: 80, Height: 24})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if exit := p.Run(strings.NewReader(""), tt.out, io.Discard); exit != tt.want {
+				t.Errorf("ended with %+v, want %+v", exit, tt.want)
+			}
+		})
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("gone") }
