@@ -223,7 +223,7 @@ func (w world) sessions(t *testing.T, client *ssh.Client, proxies []pods.Pod, no
 // open opens a terminal; a tunnel to that very proxy may take a moment longer than the first.
 func (w world) open(t *testing.T, client *ssh.Client, proxy ssh.Proxy, node string) *ssh.Session {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(90 * time.Second) // agents find a proxy that is new within a minute
 	for {
 		s, err := client.Open(t.Context(), proxy, ssh.Target{Node: node}, ssh.Start{PTY: true})
 		if err == nil {
