@@ -22,6 +22,7 @@ var behaviours []byte
 // could mean that nobody did anything, so what each session did is held against its own behaviour, and when it came
 // against its stream's arrivals.
 func TestE2EEveryBehaviour(t *testing.T) {
+	onlyLong(t)
 	result := trial{text: behaviours, seed: 7}.judged(t)
 	v := result.Verdict
 	t.Logf("%s after %.0f s", v.Verdict, v.Seconds)
