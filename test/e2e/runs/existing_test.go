@@ -74,7 +74,10 @@ func TestE2EExistingCluster(t *testing.T) {
 			t.Errorf("faults %+v, want one that bit and healed", v.Faults)
 		}
 	})
-	t.Run("the pod that load comes from goes away", func(t *testing.T) { o.breaksOff(t, scenario, quiet...) })
+	t.Run("the pod that load comes from goes away", func(t *testing.T) {
+		onlyLong(t)
+		o.breaksOff(t, scenario, quiet...)
+	})
 }
 
 // onlyLong keeps runs that have to pass out of the short tests: each connection of theirs costs this machine, which
