@@ -45,7 +45,7 @@ func (c *Client) DialContext(ctx context.Context, network, address string) (net.
 	}
 	out := &conn{Stream: raw, session: s, to: inside{network, address}}
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
-	var a answered
+	var a Answer
 	if err = writeLine(out, asked{network, address}); err == nil {
 		err = readLine(out, &a)
 	}
@@ -53,7 +53,7 @@ func (c *Client) DialContext(ctx context.Context, network, address string) (net.
 		return nil, errors.Join(context.Cause(ctx), raw.Close())
 	}
 	if err == nil {
-		err = a.err()
+		err = a.Err()
 	}
 	if err != nil {
 		_ = raw.Close()

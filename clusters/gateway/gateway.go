@@ -35,24 +35,27 @@ type asked struct {
 	Address string `json:"address"`
 }
 
-// answered is the server's first line: both empty, and the connection follows; or why there is none.
-type answered struct {
+// Answer is what a gateway says to who asked for a connection: both empty, and the connection follows; or why there is
+// none. It is one line of JSON.
+type Answer struct {
 	Error string `json:"error,omitempty"`
 	Errno int    `json:"errno,omitempty"`
 }
 
-func (a answered) err() error {
+// Err is why there is no connection, with its errno for errors.Is; nil if there is one.
+func (a Answer) Err() error {
 	if a.Error == "" && a.Errno == 0 {
 		return nil
 	}
 	return &refusal{a.Error, syscall.Errno(a.Errno)} //nolint:gosec // an errno
 }
 
-func answerOf(err error) answered {
+// AnswerTo tells what came of a dial.
+func AnswerTo(err error) Answer {
 	if err == nil {
-		return answered{}
+		return Answer{}
 	}
-	a := answered{Error: err.Error()}
+	a := Answer{Error: err.Error()}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		a.Errno = int(errno)
 	}

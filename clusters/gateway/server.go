@@ -82,7 +82,7 @@ func (s *Server) client(ctx context.Context, conn net.Conn) {
 func (s *Server) carry(ctx context.Context, near *yamux.Stream) {
 	defer near.Close()
 	far, err := s.dial(ctx, near)
-	if writeLine(near, answerOf(err)) != nil || err != nil {
+	if writeLine(near, AnswerTo(err)) != nil || err != nil {
 		if far != nil {
 			_ = far.Close()
 		}

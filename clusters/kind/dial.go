@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"syscall"
 	"time"
+
+	wire "shakedown.dev/shakedown/clusters/gateway"
 )
 
 // GatewayVerb is the hidden verb of the program that serves in the gateway.
@@ -24,12 +25,6 @@ type asked struct {
 	Network string `json:"network"`
 	Address string `json:"address"`
 	DNS     string `json:"dns,omitempty"`
-}
-
-// answered goes with one connected socket, or with why there is none.
-type answered struct {
-	Error string `json:"error,omitempty"`
-	Errno int    `json:"errno,omitempty"`
 }
 
 // dialer resolves names with the cluster's DNS alone.
@@ -61,30 +56,12 @@ func absolute(address string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// refusal is an answer that says no.
-type refusal struct {
-	text  string
-	errno syscall.Errno
-}
-
-func (r *refusal) Error() string { return r.text }
-
-func (r *refusal) Unwrap() error {
-	if r.errno == 0 {
-		return nil
-	}
-	return r.errno
-}
-
 func parseAnswer(line []byte) error {
-	var a answered
+	var a wire.Answer
 	if err := json.Unmarshal(line, &a); err != nil {
 		return fmt.Errorf("the gateway's answer: %w", err)
 	}
-	if a.Error == "" && a.Errno == 0 {
-		return nil
-	}
-	return &refusal{a.Error, syscall.Errno(a.Errno)} //nolint:gosec // an errno
+	return a.Err()
 }
 
 // inside is an address of the cluster's network.

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	wire "shakedown.dev/shakedown/clusters/gateway"
 )
 
 // ServeGateway listens on a unix socket until ctx ends, and dials for whoever asks: a socket keeps the network
@@ -70,26 +72,20 @@ func connect(ctx context.Context, line []byte) (net.Conn, error) {
 
 // answer sends what came of it, and the socket as a file descriptor with it.
 func answer(conn *net.UnixConn, far net.Conn, err error) {
-	var out answered
-	var rights []byte
 	if err == nil {
 		defer far.Close()
 		var raw syscall.RawConn
 		if raw, err = far.(syscall.Conn).SyscallConn(); err == nil {
-			err = raw.Control(func(fd uintptr) { send(conn, out, unix.UnixRights(int(fd))) })
+			err = raw.Control(func(fd uintptr) { send(conn, wire.Answer{}, unix.UnixRights(int(fd))) })
 		}
 		if err == nil {
 			return
 		}
 	}
-	out.Error = err.Error()
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		out.Errno = int(errno)
-	}
-	send(conn, out, rights)
+	send(conn, wire.AnswerTo(err), nil)
 }
 
-func send(conn *net.UnixConn, a answered, rights []byte) {
+func send(conn *net.UnixConn, a wire.Answer, rights []byte) {
 	line, err := json.Marshal(a)
 	if err == nil {
 		_, _, _ = conn.WriteMsgUnix(append(line, '\n'), rights, nil) // the caller is gone: then nobody waits

@@ -20,9 +20,7 @@ const janitorSlack = 45 * time.Second
 
 // TestE2EJanitorUndoesForADeadRunner kills the runner while faults are in force, and nobody says heal.
 func TestE2EJanitorUndoesForADeadRunner(t *testing.T) {
-	if !long() {
-		t.Skip(longEnv + " is not set")
-	}
+	onlyLong(t)
 	r := startRunner(t, lasting)
 	before := r.snapshot(t)
 	client := r.client(t)

@@ -99,9 +99,7 @@ func TestE2EKilledRunIsHealed(t *testing.T) {
 
 // TestE2EInterruptedRunHeals: the first Ctrl-C heals and reports what there is, the second leaves the report out.
 func TestE2EInterruptedRunHeals(t *testing.T) {
-	if !long() {
-		t.Skip(longEnv + " is not set")
-	}
+	onlyLong(t)
 	for _, row := range []struct {
 		why     string
 		signals int

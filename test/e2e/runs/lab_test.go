@@ -34,6 +34,14 @@ const keepEnv = "SHAKEDOWN_KEEP_RUNS"
 
 func long() bool { return os.Getenv(longEnv) != "" }
 
+// onlyLong skips what is tried only when longEnv asks for it.
+func onlyLong(t *testing.T) {
+	t.Helper()
+	if !long() {
+		t.Skip(longEnv + " is not set")
+	}
+}
+
 // program finds one of the programs that make build made.
 func program(t *testing.T, name string) string {
 	t.Helper()

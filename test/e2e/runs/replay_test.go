@@ -74,9 +74,7 @@ func decisions(t *testing.T, folder string) decided {
 
 // TestE2EReplayDecidesTheSame runs what a seed drew, and repeats the run from its folder on a cluster of its own.
 func TestE2EReplayDecidesTheSame(t *testing.T) {
-	if !long() {
-		t.Skip(longEnv + " is not set")
-	}
+	onlyLong(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "scenario.yaml")
 	if err := os.WriteFile(file, planted, 0o600); err != nil {
