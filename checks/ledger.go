@@ -82,6 +82,7 @@ type (
 		target string
 		err    string
 		took   time.Duration
+		fresh  bool
 	}
 	clockJump struct{ at, jump time.Duration }
 	apiChange struct {
@@ -167,7 +168,7 @@ func (l *ledger) addObservation(e history.Event) {
 	case history.AgentChange:
 		l.addAgent(e.At, d)
 	case history.Control:
-		l.controls = append(l.controls, control{e.At, d.Target, d.Error, d.Took})
+		l.controls = append(l.controls, control{e.At, d.Target, d.Error, d.Took, d.Fresh})
 	case history.Clock:
 		l.clock = append(l.clock, clockJump{e.At, d.Jump})
 	case history.APIServer:

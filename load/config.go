@@ -80,6 +80,8 @@ type Control struct {
 	Target string
 	// Open gives a stream that returns each line it is sent.
 	Open func(context.Context) (io.ReadWriteCloser, error)
+	// Reopen allows canaries that open a session each: opening goes the same way as the lines do, and no other.
+	Reopen bool
 }
 
 // Stats are the engine's counts over all streams.

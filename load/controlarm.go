@@ -13,10 +13,12 @@ import (
 	"shakedown.dev/shakedown/history"
 )
 
-// How often a control canary asks and how long an answer may take. What it measures is the generator and the
-// network, so it is held to what a session is: a line a second.
+// How often a control canary asks and how long an answer may take. What it measures is the generator, the network and
+// the machine, so it does what the load does: a line a second, and now and then a session of its own, because a machine
+// that still wakes whoever has a line to return may have no time for handshakes.
 const (
 	controlInterval = time.Second
+	controlReopen   = 2 * time.Second
 	controlTimeout  = 5 * time.Second
 )
 
@@ -28,6 +30,7 @@ func (e *Engine) control(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i := range e.cfg.Plan.Validity.Control {
 		wg.Go(func() { e.controlOne(ctx, i) })
+		wg.Go(func() { e.controlFresh(ctx, i) })
 	}
 	wg.Wait()
 }
@@ -55,6 +58,24 @@ func (e *Engine) controlOne(ctx context.Context, i int) {
 	}
 }
 
+// controlFresh opens a session after the other where the way allows it.
+func (e *Engine) controlFresh(ctx context.Context, i int) {
+	ticker := time.NewTicker(controlReopen)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if way, ok := nth(e.cfg.Targets.Controls(), i); ok && way.Reopen {
+			fresh := &controlSession{way: way, fresh: true}
+			e.ask(ctx, fresh)
+			fresh.close()
+		}
+	}
+}
+
 func nth[T any](from []T, i int) (T, bool) {
 	if len(from) == 0 {
 		var none T
@@ -70,7 +91,7 @@ func (e *Engine) ask(ctx context.Context, c *controlSession) bool {
 	if ctx.Err() != nil {
 		return false // it was us
 	}
-	out, outcome := history.Control{Target: c.way.Target, Took: e.history.Now() - start}, history.OK
+	out, outcome := history.Control{Target: c.way.Target, Fresh: c.fresh, Took: e.history.Now() - start}, history.OK
 	if err != nil {
 		out.Error, outcome = err.Error(), history.Failed
 	}
@@ -81,6 +102,7 @@ func (e *Engine) ask(ctx context.Context, c *controlSession) bool {
 // controlSession is a stream of lines beside Teleport.
 type controlSession struct {
 	way    Control
+	fresh  bool // opened for one line
 	stream io.ReadWriteCloser
 	lines  chan string
 	asked  int

@@ -19,7 +19,10 @@ import (
 func TestTheControlArmStandsAside(t *testing.T) {
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node2"}})
 	kill := scenarios.Do{Action: "nodeKill", Selects: map[string]*scenarios.Selection{"select": {Node: &scenarios.NodeSelection{Name: "node2"}, Count: 1}}}
-	s := &system{client: client, plan: &scenarios.Plan{Timeline: []scenarios.Step{{ID: "kill", Fault: true, Hits: scenarios.HitsNodes, Do: &kill}}}}
+	drain := scenarios.Do{Action: "nodeDrain", Selects: map[string]*scenarios.Selection{"select": {Node: &scenarios.NodeSelection{Running: "proxy", Without: "etcd"}, Count: 1}}}
+	s := &system{client: client, plan: &scenarios.Plan{Timeline: []scenarios.Step{
+		{ID: "kill", Fault: true, Hits: scenarios.HitsNodes, Do: &kill}, {ID: "drain", Fault: true, Hits: scenarios.HitsNodes, Do: &drain},
+	}}}
 	fleet := agents.Fleet{Pods: 1, Direct: true}
 	var err error
 	if fleet.Extra, err = s.asideOf(t.Context(), helm.Values{"terminationGracePeriodSeconds": 7}); err != nil {
@@ -44,7 +47,9 @@ func TestTheControlArmStandsAside(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"matchFields:\n              - key: metadata.name\n                operator: NotIn\n                values:\n                - node2\n",
-		"app.kubernetes.io/component: proxy\n              topologyKey: kubernetes.io/hostname\n            weight: 100", "terminationGracePeriodSeconds: 7"} {
+		"app.kubernetes.io/component: proxy\n              topologyKey: kubernetes.io/hostname\n            weight: 2",
+		"podAffinity:\n          preferredDuringSchedulingIgnoredDuringExecution:\n          - podAffinityTerm:\n              labelSelector:\n                matchLabels:\n                  app.kubernetes.io/component: etcd\n              topologyKey: kubernetes.io/hostname\n            weight: 100",
+		"terminationGracePeriodSeconds: 7"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the Deployment has no %q:\n%s", want, text)
 		}

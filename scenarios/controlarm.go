@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -80,4 +81,16 @@ func (t *printer) control(steps []Step) {
 	if len(named) > 0 {
 		t.linef(1, "the control arm is kept off the nodes that these name: %s", strings.Join(named, ", "))
 	}
+}
+
+// AvoidedWith are the components whose nodes faults that take nodes away leave out, each once: the control arm is best
+// where such nodes are.
+func AvoidedWith(steps []Step) []string {
+	var out []string
+	for _, s := range steps {
+		if sel := s.Do.takesAway(s.Hits); sel != nil && sel.Without != "" && !slices.Contains(out, sel.Without) {
+			out = append(out, sel.Without)
+		}
+	}
+	return out
 }

@@ -27,7 +27,7 @@ const plainPod = `
 apiVersion: v1
 kind: Pod
 metadata: {name: p, labels: {app: p}}
-spec: {containers: [{name: x, image: APP}]}
+spec: {containers: [{name: x, image: APP, readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}}]}
 `
 
 func TestE2EExec(t *testing.T) {

@@ -52,7 +52,7 @@ func serveImages([]string) error {
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("component", "images")
 	sweep(spec.Name, log) // what an earlier cluster of the name left, killed together with its image service
-	defer sweep(spec.Name, log)
+	defer sweepAtEnd(spec.Name, log)
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -93,6 +93,19 @@ func sweep(cluster string, log *slog.Logger) {
 	if err := cri.SweepCgroups(cluster); err != nil {
 		log.Warn("cgroups are left", "err", err)
 	}
+}
+
+// dying is how long the kernel may need to end the processes of a cluster whose first one was killed: the link breaks
+// with that one, and a cgroup can go when its last process has gone.
+const dying = 20 * time.Second
+
+func sweepAtEnd(cluster string, log *slog.Logger) {
+	for until := time.Now().Add(dying); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		if cri.SweepCgroups(cluster) == nil {
+			return
+		}
+	}
+	sweep(cluster, log)
 }
 
 // takeOver receives the terms and the listening socket.
