@@ -84,6 +84,13 @@ func TestDefaultChecks(t *testing.T) {
 
 		{"pods stop in time", "a deleted pod stops", killed(graceful(1, 0, 8*sec)), Pass, "1 pods that were asked to stop"},
 		{"pods stop in time", "a deleted pod never drains and is killed", killed(graceful(137, 9, 30*sec)), Fail, "proxy-3 did not stop within its 30s"},
+		{"pods stop in time", "a deleted pod whose container the kubelet had lost", killed(graceful(137, 9, 30*sec), func(w *world) {
+			edit(w, func(_ *history.Event, c *history.ContainerEnd) {
+				if c.Pod.Name == "proxy-3" {
+					c.Reason = "ContainerStatusUnknown"
+				}
+			})
+		}), Inconclusive, "how they ended was not seen"},
 		{"pods stop in time", "a deleted pod ended unseen", killed(graceful(-1, 0, 8*sec)), Inconclusive, "how they ended was not seen"},
 
 		{"nothing ends by itself", "a proxy is killed by the run", killed(), Pass, "none of 8 pods ended but"},

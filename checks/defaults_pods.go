@@ -15,7 +15,7 @@ func podsStopInTime(m *Measures) []Finding {
 		}
 		x, known := p.lastExit()
 		switch {
-		case !known:
+		case !known || x.unseen():
 			unknown++
 		case x.sigkilled() && x.at-p.deleting >= p.grace-killSkew:
 			out = append(out, Finding{Outcome: Fail, Summary: fmt.Sprintf("pod %s did not stop within its %s and was killed (%s)", podName(p), p.grace, x)})

@@ -82,7 +82,7 @@ type (
 		target string
 		err    string
 		took   time.Duration
-		fresh  bool
+		shake  bool
 	}
 	clockJump struct{ at, jump time.Duration }
 	apiChange struct {
@@ -168,7 +168,7 @@ func (l *ledger) addObservation(e history.Event) {
 	case history.AgentChange:
 		l.addAgent(e.At, d)
 	case history.Control:
-		l.controls = append(l.controls, control{e.At, d.Target, d.Error, d.Took, d.Fresh})
+		l.controls = append(l.controls, control{e.At, d.Target, d.Error, d.Took, d.Handshake})
 	case history.Clock:
 		l.clock = append(l.clock, clockJump{e.At, d.Jump})
 	case history.APIServer:

@@ -107,6 +107,8 @@ func (p *pod) exitDetail() string {
 func (x containerExit) String() string {
 	s := fmt.Sprintf("exit %d", x.exit)
 	switch {
+	case x.unseen():
+		return "ended unseen (" + x.reason + ")"
 	case x.signal != 0 && x.reason != "":
 		return fmt.Sprintf("%s (signal %d, %s)", s, x.signal, x.reason)
 	case x.signal != 0:
@@ -118,7 +120,11 @@ func (x containerExit) String() string {
 }
 
 // sigkilled says whether the kernel was asked to end the process: 137 is how runtimes report signal 9.
-func (x containerExit) sigkilled() bool { return x.signal == 9 || x.exit == 137 }
+func (x containerExit) sigkilled() bool { return !x.unseen() && (x.signal == 9 || x.exit == 137) }
+
+// unseen is an end that the kubelet made up, with status 137: it had lost the container, or never made it
+// (ContainerReasonStatusUnknown in pkg/kubelet/kubelet_pods.go).
+func (x containerExit) unseen() bool { return x.reason == "ContainerStatusUnknown" }
 
 func (p *pod) exitEnd(x containerExit) podEnd {
 	how := endFailed

@@ -225,12 +225,12 @@ func controlClean(m *Measures) (bool, string) {
 // while compilers ran beside it, 430 to 560 ms in the very seconds in which openings took three. A scenario that allows
 // the generator more than that allows it here too.
 //
-// controlSlowOpen is the same of a session that was opened for one canary. Its handshakes are a third of those through a
+// controlSlowShake is the same of a session that was opened for one canary. Its handshakes are a third of those through a
 // proxy, where a canary may take 3 s. Where nothing else ran the slowest of 92 took 154 ms; while something took 60 % of
 // both processors, in bursts of up to 80 ms, it took 1.75 s as all proxies failed their canaries, and a line 0.3 s.
 const (
-	controlSlow     = 300 * time.Millisecond
-	controlSlowOpen = 500 * time.Millisecond
+	controlSlow      = 300 * time.Millisecond
+	controlSlowShake = 500 * time.Millisecond
 )
 
 // controlShare: one moment in so many answers may be slow, so that a hiccup does not cost a long run its verdict. A moment
@@ -241,20 +241,20 @@ const (
 )
 
 func controlQuick(m *Measures) (bool, string) {
-	lines, opened := m.l.quickness(false), m.l.quickness(true)
-	if len(lines.took)+len(opened.took) == 0 {
+	lines, shakes := m.l.quickness(false), m.l.quickness(true)
+	if len(lines.took)+len(shakes.took) == 0 {
 		return true, "no answer to look at"
 	}
 	const busy = "the machine or its network was busy with something else"
 	if bound := max(controlSlow, m.Start.Bounds.LateP99) + 2*lines.median(); lines.slow(bound) {
 		return false, fmt.Sprintf("a session beside Teleport waited %s, %s is allowed: %s", lines.slowest("for a line"), bound.Round(time.Millisecond), busy)
 	}
-	if bound := max(controlSlowOpen, m.Start.Bounds.LateP99) + 2*opened.median(); opened.slow(bound) {
-		return false, fmt.Sprintf("a session beside Teleport waited %s, %s is allowed: %s", opened.slowest("to be opened"), bound.Round(time.Millisecond), busy)
+	if bound := max(controlSlowShake, m.Start.Bounds.LateP99) + 2*shakes.median(); shakes.slow(bound) {
+		return false, fmt.Sprintf("a node beside Teleport took %s, %s is allowed: %s", shakes.slowest("for a handshake"), bound.Round(time.Millisecond), busy)
 	}
 	text := fmt.Sprintf("the slowest of %d took %s", len(lines.took), lines.worst.took.Round(time.Millisecond))
-	if n := len(opened.took); n > 0 {
-		text += fmt.Sprintf(", of %d that were opened anew %s", n, opened.worst.took.Round(time.Millisecond))
+	if n := len(shakes.took); n > 0 {
+		text += fmt.Sprintf(", of %d handshakes %s", n, shakes.worst.took.Round(time.Millisecond))
 	}
 	return true, text
 }
@@ -265,9 +265,9 @@ type quickness struct {
 	worst control
 }
 
-func (l *ledger) quickness(fresh bool) (q quickness) {
+func (l *ledger) quickness(shake bool) (q quickness) {
 	for _, c := range l.controls {
-		if c.fresh != fresh || c.err != "" || l.excuses(c) != "" {
+		if c.shake != shake || c.err != "" || l.excuses(c) != "" {
 			continue
 		}
 		q.took = append(q.took, c)

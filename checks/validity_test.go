@@ -92,15 +92,15 @@ func TestValidity(t *testing.T) {
 		{"control arm quick", "one line came late", steady(func(w *world) {
 			w.at(40*sec, "", history.Control{Target: "agent-0", Took: 450 * time.Millisecond})
 		}), false, "waited 450ms for a line at 40s, 340ms is allowed"},
-		{"control arm quick", "sessions were opened beside it, too", steady(func(w *world) {
-			w.at(40*sec, "", history.Control{Target: "agent-0", Fresh: true, Took: 450 * time.Millisecond})
-		}), true, "took 20ms, of 1 that were opened anew 450ms"},
-		{"control arm quick", "one was opened late", steady(func(w *world) {
+		{"control arm quick", "handshakes, too", steady(func(w *world) {
+			w.at(40*sec, "", history.Control{Target: "agent-0", Handshake: true, Took: 450 * time.Millisecond})
+		}), true, "took 20ms, of 1 handshakes 450ms"},
+		{"control arm quick", "a handshake took long", steady(func(w *world) {
 			for i := range 20 {
-				w.at(time.Duration(i)*sec, "", history.Control{Target: "agent-0", Fresh: true, Took: 30 * time.Millisecond})
+				w.at(time.Duration(i)*sec, "", history.Control{Target: "agent-0", Handshake: true, Took: 30 * time.Millisecond})
 			}
-			w.at(40*sec, "", history.Control{Target: "agent-0", Fresh: true, Took: 600 * time.Millisecond})
-		}), false, "waited 600ms to be opened at 40s, 560ms is allowed"},
+			w.at(40*sec, "", history.Control{Target: "agent-0", Handshake: true, Took: 600 * time.Millisecond})
+		}), false, "took 600ms for a handshake at 40s, 560ms is allowed"},
 		{"control arm clean", "clean", steady(), true, "0 of 90 failed"},
 		{"control arm clean", "one failed", steady(failControl("agent-0")), false, "1 of 90"},
 		{"control arm clean", "one failed to the address of a pod that was ended", killed(failControl("10.1.2.3:3022"), func(w *world) {

@@ -180,10 +180,11 @@ type Probe struct {
 // Control is one canary of the control arm: straight to a node, beside Teleport.
 type Control struct {
 	Target string `json:"target"`
-	// Fresh is a session of its own: opened, asked for a line and closed. Otherwise it is a line of one that is held.
-	Fresh bool          `json:"fresh,omitempty"`
-	Took  time.Duration `json:"tookNs"`
-	Error string        `json:"error,omitempty"`
+	// Handshake is a connection of its own as far as the node's certificate: all that a node computes without asking
+	// anybody. Otherwise it is a line of a session that is held.
+	Handshake bool          `json:"handshake,omitempty"`
+	Took      time.Duration `json:"tookNs"`
+	Error     string        `json:"error,omitempty"`
 }
 
 // Kind of each payload.

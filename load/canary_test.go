@@ -162,8 +162,8 @@ func TestControlArm(t *testing.T) {
 					t.Errorf("%d questions of two canaries in ten seconds", len(all))
 				}
 				for _, c := range all {
-					if c.Fresh {
-						t.Errorf("%+v was opened on a way that does not allow it", c)
+					if c.Handshake {
+						t.Errorf("%+v is a handshake on a way that has none", c)
 					}
 					if c.Error != tt.says || c.Target != "beside" {
 						t.Errorf("got %+v, want error %q", c, tt.says)
@@ -174,49 +174,46 @@ func TestControlArm(t *testing.T) {
 	}
 }
 
-// TestControlArmOpens: where the way allows it, each canary opens and closes a session every two seconds besides.
-func TestControlArmOpens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var opened, closed atomic.Int32
-		way := echoWay(func(line string) string { return line })
-		way.Reopen = true
-		open := way.Open
-		way.Open = func(ctx context.Context) (io.ReadWriteCloser, error) {
-			opened.Add(1)
-			stream, err := open(ctx)
-			return counted{stream, &closed}, err
-		}
-		p := plan(idle(time.Second), scenarios.Arrival{Open: constant(1)})
-		p.Streams, p.Validity.Control = nil, 2
-		targets := someTargets()
-		targets.controls = []Control{way}
-		e, m := fakeEngine(p, nil, targets)
-		e.Start(context.Background())
-		time.Sleep(11 * time.Second)
-		stop(e)
-		fresh := 0
-		for _, c := range payloads[history.Control](m) {
-			if c.Error != "" {
-				t.Errorf("%+v", c)
-			}
-			if c.Fresh {
-				fresh++
-			}
-		}
-		if fresh != 10 || opened.Load() != 12 || closed.Load() != 12 {
-			t.Errorf("%d fresh, %d opened and %d closed, want 10, and 12 with the two that are held", fresh, opened.Load(), closed.Load())
-		}
-	})
-}
-
-type counted struct {
-	io.ReadWriteCloser
-	closed *atomic.Int32
-}
-
-func (c counted) Close() error {
-	c.closed.Add(1)
-	return c.ReadWriteCloser.Close()
+// TestControlArmShakes: where the way allows it, each canary does a handshake every two seconds besides its lines.
+func TestControlArmShakes(t *testing.T) {
+	for _, tt := range []struct {
+		says string
+		err  error
+	}{{"it works", nil}, {"it does not", errors.New("refused")}} {
+		t.Run(tt.says, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				way := echoWay(func(line string) string { return line })
+				way.Handshake = func(ctx context.Context) error {
+					if _, bounded := ctx.Deadline(); !bounded {
+						t.Error("it may take for ever")
+					}
+					time.Sleep(70 * time.Millisecond)
+					return tt.err
+				}
+				p := plan(idle(time.Second), scenarios.Arrival{Open: constant(1)})
+				p.Streams, p.Validity.Control = nil, 2
+				targets := someTargets()
+				targets.controls = []Control{way}
+				e, m := fakeEngine(p, nil, targets)
+				e.Start(context.Background())
+				time.Sleep(11 * time.Second)
+				stop(e)
+				n, lines := 0, 0
+				for _, c := range payloads[history.Control](m) {
+					if !c.Handshake {
+						lines++
+						continue
+					}
+					if n++; c.Took != 70*time.Millisecond || (c.Error != "") != (tt.err != nil) {
+						t.Errorf("%+v", c)
+					}
+				}
+				if n != 10 || lines < 20 {
+					t.Errorf("%d handshakes of two canaries in 11 seconds, and %d lines", n, lines)
+				}
+			})
+		})
+	}
 }
 
 // TestSamples: the generator writes down every second where it stands.

@@ -80,8 +80,8 @@ type Control struct {
 	Target string
 	// Open gives a stream that returns each line it is sent.
 	Open func(context.Context) (io.ReadWriteCloser, error)
-	// Reopen allows canaries that open a session each: opening goes the same way as the lines do, and no other.
-	Reopen bool
+	// Handshake connects, exchanges keys, checks the node's certificate and hangs up. Nil: nothing there computes alone.
+	Handshake func(context.Context) error
 }
 
 // Stats are the engine's counts over all streams.

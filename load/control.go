@@ -25,11 +25,11 @@ const echoCommand = "exec cat"
 func DirectNode(client *ssh.Client, address string, node history.Agent) Control {
 	return Control{
 		Target: "ssh " + node.Pod.Name + " " + node.Host + " at " + address,
-		Reopen: true,
 		Open: func(ctx context.Context) (io.ReadWriteCloser, error) {
 			// Without a terminal, so that Teleport records nothing of it.
 			return client.OpenDirect(ctx, address, node.UUID, ssh.Target{Node: node.UUID}, ssh.Start{Command: echoCommand})
 		},
+		Handshake: func(ctx context.Context) error { return client.Handshake(ctx, address, node.UUID) },
 	}
 }
 

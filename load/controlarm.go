@@ -14,12 +14,13 @@ import (
 )
 
 // How often a control canary asks and how long an answer may take. What it measures is the generator, the network and
-// the machine, so it does what the load does: a line a second, and now and then a session of its own, because a machine
-// that still wakes whoever has a line to return may have no time for handshakes.
+// the machine, so it does what the load does: a line a second, and every other second a handshake, because a machine that
+// still wakes whoever has a line to return may have no time for who must compute. It ends with the node's certificate:
+// what comes after that asks the auth, and would fail with Teleport.
 const (
-	controlInterval = time.Second
-	controlReopen   = 2 * time.Second
-	controlTimeout  = 5 * time.Second
+	controlInterval  = time.Second
+	controlHandshake = 2 * time.Second
+	controlTimeout   = 5 * time.Second
 )
 
 // errSilent is a control that answered nothing.
@@ -30,7 +31,7 @@ func (e *Engine) control(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i := range e.cfg.Plan.Validity.Control {
 		wg.Go(func() { e.controlOne(ctx, i) })
-		wg.Go(func() { e.controlFresh(ctx, i) })
+		wg.Go(func() { e.controlShakes(ctx, i) })
 	}
 	wg.Wait()
 }
@@ -46,7 +47,7 @@ func (e *Engine) controlOne(ctx context.Context, i int) {
 				held = &controlSession{way: way}
 			}
 		}
-		if held != nil && !e.ask(ctx, held) {
+		if held != nil && !e.asked(ctx, history.Control{Target: held.way.Target}, held.ask) {
 			held.close()
 			held = nil // perhaps there is another now
 		}
@@ -58,9 +59,9 @@ func (e *Engine) controlOne(ctx context.Context, i int) {
 	}
 }
 
-// controlFresh opens a session after the other where the way allows it.
-func (e *Engine) controlFresh(ctx context.Context, i int) {
-	ticker := time.NewTicker(controlReopen)
+// controlShakes does one handshake after the other where the way allows it.
+func (e *Engine) controlShakes(ctx context.Context, i int) {
+	ticker := time.NewTicker(controlHandshake)
 	defer ticker.Stop()
 	for {
 		select {
@@ -68,10 +69,8 @@ func (e *Engine) controlFresh(ctx context.Context, i int) {
 			return
 		case <-ticker.C:
 		}
-		if way, ok := nth(e.cfg.Targets.Controls(), i); ok && way.Reopen {
-			fresh := &controlSession{way: way, fresh: true}
-			e.ask(ctx, fresh)
-			fresh.close()
+		if way, ok := nth(e.cfg.Targets.Controls(), i); ok && way.Handshake != nil {
+			e.asked(ctx, history.Control{Target: way.Target, Handshake: true}, way.Handshake)
 		}
 	}
 }
@@ -84,33 +83,32 @@ func nth[T any](from []T, i int) (T, bool) {
 	return from[i%len(from)], true
 }
 
-// ask writes down one question of a control canary.
-func (e *Engine) ask(ctx context.Context, c *controlSession) bool {
+// asked writes down one question of a control canary.
+func (e *Engine) asked(ctx context.Context, out history.Control, ask func(context.Context) error) bool {
 	start := e.history.Now()
-	err := c.ask(ctx)
+	askCtx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	err := ask(askCtx)
 	if ctx.Err() != nil {
 		return false // it was us
 	}
-	out, outcome := history.Control{Target: c.way.Target, Fresh: c.fresh, Took: e.history.Now() - start}, history.OK
-	if err != nil {
+	outcome := history.OK
+	if out.Took = e.history.Now() - start; err != nil {
 		out.Error, outcome = err.Error(), history.Failed
 	}
-	e.history.Record(history.Event{Subject: c.way.Target, Outcome: outcome, Data: out})
+	e.history.Record(history.Event{Subject: out.Target, Outcome: outcome, Data: out})
 	return err == nil
 }
 
 // controlSession is a stream of lines beside Teleport.
 type controlSession struct {
 	way    Control
-	fresh  bool // opened for one line
 	stream io.ReadWriteCloser
 	lines  chan string
 	asked  int
 }
 
 func (c *controlSession) ask(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
-	defer cancel()
 	if c.stream == nil {
 		stream, err := c.way.Open(ctx)
 		if err != nil {

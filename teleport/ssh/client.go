@@ -150,6 +150,39 @@ func (c *Client) ConnectDirect(ctx context.Context, address, name string, t Targ
 	return o.conn, nil
 }
 
+// Handshake connects straight to a node's SSH port, exchanges keys, checks that the node's certificate is for name, and
+// hangs up before it says who it is: what the node does until then it does alone. Every error is an *OpenError.
+func (c *Client) Handshake(ctx context.Context, address, name string) error {
+	o := &opening{client: c, conn: &Conn{client: c, done: make(chan struct{})}}
+	if err := o.dial(ctx, address); err != nil {
+		return o.failed(err)
+	}
+	defer o.conn.raw.Close()
+	err := o.step(ctx, history.PhaseSSHNode, o.abort, func(context.Context) error {
+		seen := false
+		conf := c.config(Target{})
+		conf.HostKeyCallback = func(addr string, remote net.Addr, key ssh.PublicKey) error {
+			if err := c.host(addr, remote, key); err != nil {
+				return err
+			}
+			seen = true
+			return errEnough
+		}
+		_, _, _, err := ssh.NewClientConn(o.conn.raw, net.JoinHostPort(name, "0"), conf)
+		if seen {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return o.failed(err)
+	}
+	return nil
+}
+
+// errEnough ends a connection whose certificate was looked at.
+var errEnough = errors.New("the host's certificate is all that was asked for")
+
 // opening is one connection on its way to being open.
 type opening struct {
 	client *Client

@@ -88,6 +88,38 @@ func TestEcho(t *testing.T) {
 	}
 }
 
+// TestHandshake: the node's certificate is checked, and nothing more is asked of it.
+func TestHandshake(t *testing.T) {
+	s := start(t)
+	c := client(t, s.Authority, nil)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	for _, tt := range []struct {
+		says, address, name, want string
+		ctx                       context.Context
+	}{
+		{"the node", s.NodeAddr, sshtest.NodeID, "", t.Context()},
+		{"another node", s.NodeAddr, "somebody-else", "its certificate is for", t.Context()},
+		{"nobody answers", silent.Addr().String(), sshtest.NodeID, "deadline exceeded", short},
+	} {
+		t.Run(tt.says, func(t *testing.T) {
+			err := c.Handshake(tt.ctx, tt.address, tt.name)
+			var opening *ssh.OpenError
+			switch {
+			case tt.want == "" && err != nil:
+				t.Error(err)
+			case tt.want != "" && (!errors.As(err, &opening) || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("got %v, want an OpenError that says %q", err, tt.want)
+			}
+		})
+	}
+}
+
 func TestPhases(t *testing.T) {
 	s := start(t)
 	session, err := client(t, s.Authority, nil).Open(t.Context(), ssh.Proxy{Address: s.Address}, ssh.Target{Node: sshtest.NodeID}, ssh.Start{PTY: true})
