@@ -147,14 +147,19 @@ func lossWords(c checks.Cost) []string {
 		}
 	}
 	words := []string{"nothing lost"}
-	if len(lost) > 0 {
+	perhaps := "perhaps %d %s"
+	switch shared := c.Shared+c.SharedRecordings > 0; {
+	case len(lost) > 0:
 		words[0] = strings.Join(lost, ", ")
+		perhaps = "perhaps %d more %s"
+	case shared:
+		words[0] = "nothing for certain"
 	}
 	if n := c.Shared; n > 0 {
-		words = append(words, fmt.Sprintf("perhaps %d more sessions", n))
+		words = append(words, fmt.Sprintf(perhaps, n, "sessions"))
 	}
 	if n := c.SharedRecordings; n > 0 {
-		words = append(words, fmt.Sprintf("perhaps %d more recordings", n))
+		words = append(words, fmt.Sprintf(perhaps, n, "recordings"))
 	}
 	return words
 }
