@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,8 +38,55 @@ func (d mappedDNS) available(ctx context.Context) error {
 	case m.Annotations[undo.RunLabel] != "":
 		return fmt.Errorf("ConfigMap %s is changed by run %s already", m.Name, m.Annotations[undo.RunLabel])
 	}
-	_, err = d.serviceOfDNS(ctx)
-	return err
+	if _, err := d.serviceOfDNS(ctx); err != nil {
+		return err
+	}
+	if lacks := d.lacks(ctx); len(lacks) > 0 {
+		return fmt.Errorf("the cluster's CoreDNS was built without the plugin %s", strings.Join(lacks, " and without "))
+	}
+	return nil
+}
+
+// lacks are the plugins of those that the fault needs which this CoreDNS does not have: with a configuration that names
+// them it would go on with its old one. Who cannot be asked lacks nothing.
+func (d mappedDNS) lacks(ctx context.Context) []string {
+	list, err := d.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-dns", FieldSelector: "status.phase=Running"})
+	if err != nil || len(list.Items) == 0 {
+		return nil
+	}
+	there := d.World
+	there.Namespace = metav1.NamespaceSystem
+	ctx, cancel := context.WithTimeout(ctx, askPlugins)
+	defer cancel()
+	for _, program := range []string{"/coredns", "coredns"} { // the first is where its own image has it
+		said, err := there.exec(ctx, list.Items[0].Name, list.Items[0].Spec.Containers[0].Name, program, "-plugins")
+		if err == nil {
+			return without(said, pluginsFor(d.Do.Args.String("answer")))
+		}
+	}
+	return nil
+}
+
+const askPlugins = 10 * time.Second
+
+// pluginsFor are the plugins of CoreDNS that an answer is made with, besides reload.
+func pluginsFor(answer string) []string {
+	switch answer {
+	case "timeout":
+		return []string{"view", "acl"}
+	case "stale":
+		return []string{"view", "hosts"}
+	}
+	return []string{"view", "template"}
+}
+
+// without are those plugins that `coredns -plugins` does not list, each there as "dns.NAME" in a line of its own.
+func without(listing string, plugins []string) []string {
+	has := strings.Fields(listing)
+	if !slices.Contains(has, "dns.kubernetes") {
+		return nil // not the list that it should be
+	}
+	return slices.DeleteFunc(plugins, func(p string) bool { return slices.Contains(has, "dns."+p) })
 }
 
 func (d mappedDNS) configMap(ctx context.Context) (*corev1.ConfigMap, error) {

@@ -470,6 +470,18 @@ func TestDNSOfOthers(t *testing.T) {
 	})
 }
 
+// TestPluginsOfDNS: a CoreDNS that was built without what the fault needs is known by its own list.
+func TestPluginsOfDNS(t *testing.T) {
+	const list = "Server types:\n  dns\n\nOther plugins:\n  dns.acl\n  dns.kubernetes\n  dns.view\n"
+	for _, tt := range []struct{ listing, answer, want string }{
+		{list, "timeout", ""}, {list, "nxdomain", "template"}, {list, "stale", "hosts"}, {"dns.kubernetes", "", "view template"}, {"flag provided but not defined", "", ""},
+	} {
+		if got := strings.Join(without(tt.listing, pluginsFor(tt.answer)), " "); got != tt.want {
+			t.Errorf("%q for %s lacks %q, want %q", tt.listing, tt.answer, got, tt.want)
+		}
+	}
+}
+
 // TestResetsHealWithTheConnections: what was cut between pods is healed when they are connected again.
 func TestResetsHealWithTheConnections(t *testing.T) {
 	inSim(t, func(t *testing.T, s *sim, k *Keeper, events func() []history.Fault) {

@@ -27,12 +27,12 @@ type StepRow struct {
 	Rate    float64 `json:"rate"` // sessions a second; the highest where it changes
 	Start   float64 `json:"start"`
 	End     float64 `json:"end"` // seconds since the run's start
-	Due     int     `json:"due"` // sessions, those left out that no one can judge: the generator's own failures, and those that the run's end cut off
+	Due     int     `json:"due"` // sessions, those left out that say nothing of the rate: the generator's own failures, those that the run's end cut off, and those whose refusal has another cause
 	Opened  int     `json:"opened"`
 	Capped  int     `json:"capped,omitempty"` // due, and not begun because maxHeld were held
 	Missed  int     `json:"missed,omitempty"` // due, and not begun by the generator's own failure
-	Refused int     `json:"refused"`
-	P50Ms   float64 `json:"p50Ms"` // of opening, from due to open
+	Refused int     `json:"refused"`          // of those due
+	P50Ms   float64 `json:"p50Ms"`            // of opening, from due to open
 	P99Ms   float64 `json:"p99Ms"`
 	// Kept says whether the system kept up: kept, broken, or not offered (the rate was not reached, so nobody knows).
 	Kept string `json:"kept"`
@@ -121,6 +121,8 @@ func (m *Measures) step(stream string, w span) StepRow {
 			h.add(s.open - s.due)
 		case s.class == unfinished:
 			continue
+		case s.class == refused && s.lost >= 0 && m.l.lost[s.lost].cause.Found:
+			continue // what was done to the system, not the rate
 		case s.class == refused:
 			row.Refused++
 		}

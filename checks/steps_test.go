@@ -26,7 +26,7 @@ func stepped(maxHeld int) scenarios.StreamPlan {
 }
 
 // climbed is the history of that stream; what becomes of session n, due at a moment of the load, is said by fate.
-func climbed(t testing.TB, plan scenarios.StreamPlan, fate func(n int, at time.Duration, s *history.Session) bool) *Measures {
+func climbed(t testing.TB, plan scenarios.StreamPlan, fate func(n int, at time.Duration, s *history.Session) bool, changes ...func(*world)) *Measures {
 	const began = 2 * sec
 	w := steady()
 	w.events = slices.DeleteFunc(w.events, func(e history.Event) bool {
@@ -37,6 +37,9 @@ func climbed(t testing.TB, plan scenarios.StreamPlan, fate func(n int, at time.D
 		return false
 	})
 	w.expect.Steps = FromPlan(&scenarios.Plan{Streams: []scenarios.StreamPlan{plan}}).Steps
+	for _, change := range changes {
+		change(w)
+	}
 	capped := uint64(0)
 	for n, at := range plan.Arrivals() {
 		due := began + at
@@ -105,6 +108,31 @@ func TestSteps(t *testing.T) {
 			}
 			if said := BreakingPoint(m.Steps); len(said) != 1 || !strings.HasPrefix(said[0], "steps: ") || !strings.Contains(said[0], tt.says) {
 				t.Errorf("%q, want %q", said, tt.says)
+			}
+		})
+	}
+}
+
+// TestStepsLeaveOutWhatFaultsRefused: a proxy that is cut off refuses whatever the rate is.
+func TestStepsLeaveOutWhatFaultsRefused(t *testing.T) {
+	half := func(n int, at time.Duration, s *history.Session) bool {
+		if s.Proxy = proxy(1); at >= 15*sec && at < 25*sec && n%2 == 0 {
+			refusedAt(s)
+		}
+		return true
+	}
+	for _, tt := range []struct {
+		why     string
+		changes []func(*world)
+		kept    string
+		due     int
+	}{
+		{"nothing was done", nil, StepBroken, 80},
+		{"the proxy was cut off", []func(*world){faultOn("cut", "partition", 16*sec, 28*sec, onPod(proxy(1)))}, StepKept, 40},
+	} {
+		t.Run(tt.why, func(t *testing.T) {
+			if s := climbed(t, stepped(0), half, tt.changes...).Steps[1]; s.Kept != tt.kept || s.Due != tt.due {
+				t.Errorf("%+v, want %s of %d", s, tt.kept, tt.due)
 			}
 		})
 	}
