@@ -94,6 +94,7 @@ const (
 	trickles  trouble = "trickles"   // what comes back comes a few bytes at a time
 	refuses   trouble = "refuses"    // the session is refused while it is opened
 	mute      trouble = "mute"       // it opens, and the shell says nothing
+	tardy     trouble = "tardy"      // it opens, and the shell answers when it was just given up
 	files     trouble = "files"      // our own descriptors run out
 )
 
@@ -272,7 +273,7 @@ func (l *fakeLink) serve(p []byte) {
 }
 
 func (l *fakeLink) begin(typed []byte) {
-	if l.fate.what == mute {
+	if l.fate.what == mute || l.fate.what == tardy {
 		return
 	}
 	l.say(typed) // a terminal echoes at first
@@ -349,6 +350,10 @@ func (l *fakeLink) Ping(ctx context.Context) error {
 }
 
 func (l *fakeLink) Close() error {
+	if l.fate.what == tardy {
+		l.say([]byte(markBegin + "id-1" + markEnd + "\r\n"))
+		time.Sleep(l.fate.latency + time.Millisecond)
+	}
 	l.over(ended{Cut: history.CutEOF, Reason: "closed by us"})
 	return nil
 }

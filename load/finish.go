@@ -78,7 +78,7 @@ func (s *session) unopened(out *history.Session, how ended) {
 		out.Class, out.Failed = history.Unfinished, ""
 	}
 	if n := len(out.Phases); n > 0 {
-		out.Phases[n-1].Took += out.End - s.heard
+		out.Phases[n-1].Took += max(0, out.End-s.heard)
 	}
 }
 

@@ -39,7 +39,7 @@ func truth(f fate, length, until time.Duration) want {
 	switch f.what {
 	case refuses:
 		return want{history.Refused, history.CutUnrouted, history.PhaseRoute}
-	case mute:
+	case mute, tardy:
 		return want{history.Refused, history.CutTimeout, history.PhaseShell}
 	case files:
 		return want{class: history.Ours}
@@ -76,7 +76,7 @@ func drawFate(t *rapid.T, n int) fate {
 	label := func(s string) string { return fmt.Sprint(s, n) }
 	f := fate{
 		what: rapid.SampledFrom([]trouble{
-			fine, fine, reset, eof, channel, message, halfOpen, pause, freeze, clogs, quits, badStatus, killed, corrupts, swallows, trickles, refuses, mute, files,
+			fine, fine, reset, eof, channel, message, halfOpen, pause, freeze, clogs, quits, badStatus, killed, corrupts, swallows, trickles, refuses, mute, tardy, files,
 		}).Draw(t, label("what")),
 		latency: time.Duration(rapid.Int64Range(0, int64(80*time.Millisecond)).Draw(t, label("latency"))),
 		at:      time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(40*time.Second)).Draw(t, label("at"))),

@@ -138,8 +138,11 @@ func (s *session) findProxy() {
 	}
 }
 
-// begin makes the session open: the far side has answered.
+// begin makes the session open: the far side has answered. An answer to what was given up already comes too late.
 func (s *session) begin(now time.Duration) {
+	if s.gaveUp > 0 {
+		return
+	}
 	s.state, s.open = opened, max(now, 1) // 0 means never
 	s.until = never
 	if s.drawn.Length > 0 {
