@@ -180,8 +180,8 @@ type Probe struct {
 // Control is one canary of the control arm: straight to a node, beside Teleport.
 type Control struct {
 	Target string `json:"target"`
-	// Handshake is a connection of its own as far as the node's certificate: all that a node computes without asking
-	// anybody. Otherwise it is a line of a session that is held.
+	// Handshake is three connections of its own in a row, each as far as the node's certificate: all that a node computes
+	// without asking anybody. Otherwise it is a line of a session that is held.
 	Handshake bool          `json:"handshake,omitempty"`
 	Took      time.Duration `json:"tookNs"`
 	Error     string        `json:"error,omitempty"`

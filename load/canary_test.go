@@ -174,12 +174,13 @@ func TestControlArm(t *testing.T) {
 	}
 }
 
-// TestControlArmShakes: where the way allows it, each canary does a handshake every two seconds besides its lines.
+// TestControlArmShakes: where the way allows it, each canary does three handshakes every two seconds besides its lines.
 func TestControlArmShakes(t *testing.T) {
 	for _, tt := range []struct {
 		says string
 		err  error
-	}{{"it works", nil}, {"it does not", errors.New("refused")}} {
+		took time.Duration
+	}{{"it works", nil, 210 * time.Millisecond}, {"it does not", errors.New("refused"), 70 * time.Millisecond}} {
 		t.Run(tt.says, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				way := echoWay(func(line string) string { return line })
@@ -204,7 +205,7 @@ func TestControlArmShakes(t *testing.T) {
 						lines++
 						continue
 					}
-					if n++; c.Took != 70*time.Millisecond || (c.Error != "") != (tt.err != nil) {
+					if n++; c.Took != tt.took || (c.Error != "") != (tt.err != nil) {
 						t.Errorf("%+v", c)
 					}
 				}

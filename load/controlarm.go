@@ -14,13 +14,14 @@ import (
 )
 
 // How often a control canary asks and how long an answer may take. What it measures is the generator, the network and
-// the machine, so it does what the load does: a line a second, and every other second a handshake, because a machine that
-// still wakes whoever has a line to return may have no time for who must compute. It ends with the node's certificate:
-// what comes after that asks the auth, and would fail with Teleport.
+// the machine, so it does what the load does: a line a second, and every other second as many handshakes in a row as an
+// opening through a proxy has, because a machine that still wakes whoever has a line to return may have no time for who
+// must compute. They end with the node's certificate: what comes after that asks the auth, and would fail with Teleport.
 const (
-	controlInterval  = time.Second
-	controlHandshake = 2 * time.Second
-	controlTimeout   = 5 * time.Second
+	controlInterval     = time.Second
+	controlHandshake    = 2 * time.Second
+	controlShakesInARow = 3
+	controlTimeout      = 5 * time.Second
 )
 
 // errSilent is a control that answered nothing.
@@ -59,7 +60,7 @@ func (e *Engine) controlOne(ctx context.Context, i int) {
 	}
 }
 
-// controlShakes does one handshake after the other where the way allows it.
+// controlShakes does handshakes where the way allows it.
 func (e *Engine) controlShakes(ctx context.Context, i int) {
 	ticker := time.NewTicker(controlHandshake)
 	defer ticker.Stop()
@@ -70,7 +71,12 @@ func (e *Engine) controlShakes(ctx context.Context, i int) {
 		case <-ticker.C:
 		}
 		if way, ok := nth(e.cfg.Targets.Controls(), i); ok && way.Handshake != nil {
-			e.asked(ctx, history.Control{Target: way.Target, Handshake: true}, way.Handshake)
+			e.asked(ctx, history.Control{Target: way.Target, Handshake: true}, func(ctx context.Context) (err error) {
+				for n := 0; n < controlShakesInARow && err == nil; n++ {
+					err = way.Handshake(ctx)
+				}
+				return err
+			})
 		}
 	}
 }
