@@ -77,6 +77,13 @@ func TestDefaultChecks(t *testing.T) {
 		{"registered means reachable", "no proxy knows a way to an agent any more", steady(unroute(1, 20*sec, 40*sec)), Fail, "the agent of agent-1 was registered and out of reach: 50 sessions in 19.6s from 20.2s on"},
 		{"registered means reachable", "for a short time", steady(unroute(1, 20*sec, 28*sec)), Pass, "no registered agent was out of reach"},
 		{"registered means reachable", "what was done to the agent in between is no part of it", steady(unroute(1, 20*sec, 40*sec), faultOn("cut", "nodePartition", 29*sec, 31*sec, onPod(agent(1)))), Pass, "no registered agent was out of reach"},
+		{"registered means reachable", "one proxy hangs and need not know that there is no way", steady(unroute(1, 20*sec, 40*sec), func(w *world) {
+			w.sessions(func(s *history.Session) {
+				if s.Proxy == proxy(2) && s.Class == history.Refused {
+					s.Failed, s.Cut = history.PhaseTLS, history.CutTimeout
+				}
+			})
+		}), Pass, "no registered agent was out of reach"},
 		{"registered means reachable", "an agent that was killed meanwhile", steady(unroute(1, 20*sec, 40*sec), faultOn("cut", "nodePartition", 19*sec, 42*sec, onPod(agent(1)))), Pass, "no registered agent was out of reach"},
 
 		{"dead nodes are forgotten", "a node stays listed long after its pod", steady(podGoes(agent(1), 20*sec, 21*sec, sec), listedAt(agent(1), 90*sec, 6*sec)), Fail, "node agent-1 was still listed 1m9s after its pod had gone, 6s is allowed"},

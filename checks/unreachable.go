@@ -20,6 +20,7 @@ type unreached struct {
 	span
 	sessions int
 	pod      int32
+	through  []int32 // the proxies that said so
 }
 
 // registeredIsReachable: no agent that nothing was done to was offered by Teleport while no proxy knew a way to it.
@@ -30,7 +31,7 @@ func registeredIsReachable(m *Measures) []Finding {
 	for _, sessions := range m.l.byAgent() {
 		looked = true
 		w := m.l.longestUnreached(sessions)
-		if w.sessions < unreachableLeast || w.length() < m.l.unreachableAllowed(w) {
+		if w.sessions < unreachableLeast || w.length() < m.l.unreachableAllowed(w) || !m.l.throughAll(w) {
 			continue
 		}
 		out = append(out, Finding{Outcome: Fail, Summary: fmt.Sprintf("the agent of %s was registered and out of reach: %d sessions in %s from %s on found no way to it, through any proxy",
@@ -48,6 +49,17 @@ func (l *ledger) unreachableAllowed(w unreached) time.Duration {
 		return unreachableNew
 	}
 	return unreachableFor
+}
+
+// throughAll says whether each proxy that was ready when the stretch began is one that said so. One that was broken
+// otherwise may have had a way to the agent.
+func (l *ledger) throughAll(w unreached) bool {
+	for i, p := range l.pods {
+		if p.ref.Component == "proxy" && inAny(p.ready, w.from) && !slices.Contains(w.through, int32(i)) {
+			return false
+		}
+	}
+	return true
 }
 
 // byAgent are the sessions of each agent whose pod is known, by their start.
@@ -76,9 +88,10 @@ func (l *ledger) longestUnreached(sessions []*session) (longest unreached) {
 		case s.lost < 0 || !l.lost[s.lost].unrouted() || l.lost[s.lost].cause.Found && l.lost[s.lost].cause.group == "":
 			// Refused for another reason, or explained by what was done to the agent or the proxy.
 		case now.sessions == 0 || len(l.podSuspects(l.pods[s.agent], span{now.to, at})) > 0:
-			now = unreached{span{at, at}, 1, s.agent}
+			now = unreached{span{at, at}, 1, s.agent, []int32{s.proxy}}
 		default:
 			now.to, now.sessions = at, now.sessions+1
+			now.through = append(now.through, s.proxy)
 		}
 		if now.length() > longest.length() {
 			longest = now
