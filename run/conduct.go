@@ -272,7 +272,7 @@ func (t *trial) checkRecordings(ctx context.Context) error {
 	_, err = recordings.Check(ctx, recordings.Options{
 		Log: log, History: t.state, Mode: t.recordingMode(), Holder: t.targets.holder, Auths: t.targets.auths,
 		Settle: time.Duration(t.plan.Recordings.Settle), Late: time.Duration(t.plan.Recordings.Late),
-		Completer: t.completer(), Sample: t.plan.Recordings.Sample, Seed: t.plan.Seed, Logger: t.Log,
+		Completer: t.completer(), Uploader: t.shortened(uploaderTime), Sample: t.plan.Recordings.Sample, Seed: t.plan.Seed, Logger: t.Log,
 	}, t.engine.Recorded())
 	t.census(ctx)
 	return err

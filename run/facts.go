@@ -67,5 +67,8 @@ func (r *runner) bounds() history.Bounds {
 // a tracker expires, 5 min poll, 2 min wait (lib/events/complete.go).
 const completerTime = 37 * time.Minute
 
+// uploaderTime is the longest that an uploader waits between two tries (lib/events/filesessions/fileasync.go).
+const uploaderTime = 500 * time.Second
+
 // completer is that of this system.
 func (r *runner) completer() time.Duration { return r.shortened(completerTime) }

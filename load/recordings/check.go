@@ -17,6 +17,8 @@ const (
 	defaultEvery     = 2 * time.Second
 	defaultParallel  = 4
 	defaultCompleter = 37 * time.Minute
+	uploaderWaits    = 100 // scans
+	defaultUploader  = uploaderWaits * 5 * time.Second
 )
 
 // check is one run of Check.
@@ -87,6 +89,9 @@ func newCheck(opts Options, sessions []Session) *check {
 	}
 	if opts.Completer == 0 {
 		opts.Completer = defaultCompleter
+	}
+	if opts.Uploader == 0 {
+		opts.Uploader = defaultUploader
 	}
 	if opts.Holder == nil {
 		opts.Holder = func(history.PodRef, time.Duration) Holder { return Holder{} }
@@ -190,6 +195,8 @@ func (c *check) missing(it *item, h state) (history.RecordingClass, string) {
 		return history.RecMissing, "the pod that held it is gone, with its emptyDir"
 	case c.mayComplete(it, h):
 		return history.RecPending, "its upload was abandoned; the upload completer may still finish it"
+	case c.mayBackOff(it, h):
+		return history.RecPending, "an auth ended before it was uploaded; its uploader may still be waiting to try again"
 	case !it.started:
 		return history.RecMissing, "the audit log does not know the session"
 	}

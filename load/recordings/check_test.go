@@ -277,6 +277,45 @@ func TestCompleterLate(t *testing.T) {
 	})
 }
 
+// TestUploadersBackOff: what was not uploaded after an auth had ended may still wait with an agent that lives.
+func TestUploadersBackOff(t *testing.T) {
+	const auth = time.Minute - 10*time.Second // when one of two auths ended
+	for _, tt := range []struct {
+		because, mode string
+		end           time.Duration
+		holder        Holder
+		uploader      time.Duration
+		want          history.RecordingClass
+	}{
+		{"it ended after the auth", "node", ended, Holder{Storage: "emptyDir"}, 0, history.RecPending},
+		{"it was uploaded long before, to an auth that is gone", "node", 20 * time.Second, Holder{}, 0, history.RecMissing},
+		{"its agent is gone, too", "node", ended, Holder{Gone: true, Storage: "emptyDir"}, 0, history.RecMissing},
+		{"the longest wait is over", "node", ended, Holder{}, 20 * time.Second, history.RecMissing},
+		{"it is sent as it is recorded", "node-sync", ended, Holder{}, 0, history.RecMissing},
+	} {
+		t.Run(tt.because, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.add("a", 0).End = tt.end
+				w.lose("a")
+				w.holders["agent-a"] = tt.holder
+				w.check(tt.mode, func(o *Options) {
+					o.Uploader = tt.uploader
+					o.Auths = func(from, _ time.Duration) []Holder {
+						if from >= auth {
+							return make([]Holder, 1)
+						}
+						return make([]Holder, 2)
+					}
+				})
+				if r := w.book.recordings()["a"]; r.Class != tt.want {
+					t.Errorf("got %s (%s), want %s", r.Class, r.Detail, tt.want)
+				}
+			})
+		})
+	}
+}
+
 func TestInterruptedIsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -10,6 +10,19 @@ func (c *check) mayComplete(it *item, h state) bool {
 	return h.abandoned && !h.lost() && c.opts.History.Now() < it.End+c.opts.Completer
 }
 
+// mayBackOff tells whether the recording may still wait with whoever recorded it: an auth ended before it could be
+// uploaded or while earlier ones were, so that the uploader may be waiting to try again.
+func (c *check) mayBackOff(it *item, h state) bool {
+	if !h.holds || h.Gone || it.uploaded || atAuth(c.opts.Mode) || it.Type == kubeExec || c.opts.Auths == nil {
+		return false
+	}
+	tried := it.End + 2*c.opts.Uploader/uploaderWaits
+	if c.opts.History.Now() >= tried+c.opts.Uploader {
+		return false
+	}
+	return len(c.opts.Auths(max(0, it.End-c.opts.Uploader), tried)) > len(c.opts.Auths(tried, tried))
+}
+
 const emptyDir = "emptyDir"
 
 // certainLooks is how many looks at the log a recording is given after its holder was seen gone: what it uploaded

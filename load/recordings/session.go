@@ -67,11 +67,15 @@ type Options struct {
 	// Completer is how long an abandoned upload may take: 37 minutes with Teleport's own timers (30 min until the
 	// tracker expires, 5 min poll, 2 min wait; lib/events/complete.go), 0 means that. Until then it is pending.
 	Completer time.Duration
-	Sample    float64       // share of the recordings to play back, 0..1; 0 means all
-	Seed      uint64        // of the sample
-	Every     time.Duration // between two looks at the audit log; 0: 2 s
-	Parallel  int           // recordings played back at once; 0: 4
-	Logger    *slog.Logger
+	// Uploader is the longest that an agent's or proxy's uploader waits between two tries after failures: 500 s with
+	// Teleport's own scan every 5 s, 100 times that (lib/events/filesessions/fileasync.go), 0 means that. Until then what an
+	// auth's end may have kept from being uploaded is pending.
+	Uploader time.Duration
+	Sample   float64       // share of the recordings to play back, 0..1; 0 means all
+	Seed     uint64        // of the sample
+	Every    time.Duration // between two looks at the audit log; 0: 2 s
+	Parallel int           // recordings played back at once; 0: 4
+	Logger   *slog.Logger
 }
 
 // Summary counts what was found, by class.
