@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"syscall"
@@ -25,7 +26,7 @@ func TestHints(t *testing.T) {
 	}{
 		{"nothing listens", failing(syscall.ECONNREFUSED), history.CutConnect, "nothing listens there"},
 		{"nobody answers", failing(context.DeadlineExceeded), history.CutTimeout, "firewall"},
-		{"it hangs up", serving(t, func(c net.Conn) { c.Close() }), history.CutEOF, "without a word"},
+		{"it hangs up", serving(t, hangUp), history.CutEOF, "without a word"},
 		{"it is of another cluster", serving(t, handshake(t, theirs, "*.teleport.cluster.local")), history.CutProtocol, "signed by another cluster"},
 		{"its certificate is for another name", serving(t, handshake(t, ours, "web.example.com")), history.CutProtocol, "not for Kubernetes"},
 	} {
@@ -44,6 +45,14 @@ func TestHints(t *testing.T) {
 				t.Errorf("got %v, want cut %s and %q", err, tt.cut, tt.says)
 			}
 		})
+	}
+}
+
+// hangUp reads what there is to the end: closed with something unread, a connection is reset.
+func hangUp(c net.Conn) {
+	defer c.Close()
+	if tcp, ok := c.(*net.TCPConn); ok && tcp.CloseWrite() == nil {
+		_, _ = io.Copy(io.Discard, c)
 	}
 }
 
