@@ -159,7 +159,7 @@ spec:
   - {name: other, image: HOST, command: [sleep, "600"]}
 `)
 		s.ready("p", 1)
-		req := "for d in /proc/[0-9]*; do [ \"$(readlink $d/exe)\" = /usr/local/bin/app ] && kill -9 ${d#/proc/}; done"
+		req := "for d in /proc/[0-9]*; do if [ \"$(readlink $d/exe)\" = /usr/local/bin/app ]; then kill -9 ${d#/proc/} || exit; fi; done"
 		if out, err := s.execIn("p", "other", "sh", "-c", req); err != nil {
 			t.Fatalf("kill: %v %s", err, out)
 		}
