@@ -14,7 +14,9 @@ import (
 	ri "helm.sh/helm/v4/pkg/release"
 	release "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/kubernetes"
@@ -83,11 +85,18 @@ var ErrNoRelease = driver.ErrReleaseNotFound
 func (c *Client) Install(ctx context.Context, r Release) (Revision, error) {
 	return c.watched(ctx, "install", r, func(ctx context.Context, cfg *action.Configuration) (ri.Releaser, error) {
 		i := action.NewInstall(cfg)
-		i.ReleaseName, i.Namespace, i.CreateNamespace = r.Name, c.namespace, true
+		i.ReleaseName, i.Namespace, i.CreateNamespace = r.Name, c.namespace, c.lacksNamespace(ctx)
 		i.WaitStrategy, i.Timeout = kube.StatusWatcherStrategy, r.Timeout
 		i.Labels, i.PostRenderer = c.labels(), c.postRenderer()
 		return i.RunWithContext(ctx, r.Chart, r.Values)
 	})
+}
+
+// lacksNamespace says whether the namespace is to be made. Helm applies it to one that is there, too, and so leaves a
+// label behind on what is somebody else's.
+func (c *Client) lacksNamespace(ctx context.Context) bool {
+	_, err := c.kube.CoreV1().Namespaces().Get(ctx, c.namespace, metav1.GetOptions{})
+	return apierrors.IsNotFound(err)
 }
 
 // Upgrade upgrades a release and waits until its objects are ready, as Kubernetes counts: the last old pods may

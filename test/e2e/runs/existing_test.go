@@ -35,7 +35,7 @@ const well = `expect=[{name: nothing dropped, that: sessions.dropped == 0}, {nam
 // losing has a proxy killed under its sessions, which is a fault that needs no machine.
 const (
 	losing = `timeline=[{name: hold, wait: 6s}, {name: kill, do: {podDelete: {select: {component: proxy, count: 1}, gracePeriod: 0s}}}, ` +
-		`{name: recovery, wait: {for: recovered(), within: 90s}}]`
+		`{name: recovery, wait: {for: recovered(), within: 90s}}, {name: calm, wait: 20s}]`
 	losses = `expect=[{name: every loss explained, that: sessions.unattributed == 0}, {name: something was lost, that: sessions.dropped > 0}, ` +
 		`{name: one proxy serves, that: capacity.proxy.min >= 1}]`
 )
